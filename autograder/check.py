@@ -1,0 +1,151 @@
+"""What a notebook calls: `check`, `hint`, `use`, `start`. Text in plain Python; text and a small picture in a notebook."""
+
+import inspect
+from typing import Any
+
+from autograder.exercise import Exercise, Verdict, get
+from autograder.judging import judge, picture_of
+from autograder.text import Text, both, checked_language
+
+_state: dict[str, Any] = {"language": "en", "lesson": None, "hints": {}}
+
+NOT_STARTED = both("not started", "尚未作答")
+POINTS = both("points", "分")
+NO_NAME = both("There is no exercise of that name", "沒有這個練習")
+OWN_REFERENCE = both(
+    "That is the course's own function. The exercise asks for yours.", "那是課程自己的函式，這題要請你自己寫。"
+)
+NO_MORE_HINTS = both(
+    "That was the last hint. Start again from the first one by asking once more.",
+    "提示都看完了，再呼叫一次會從第一則開始。",
+)
+NO_HINTS = both("There is no hint for this one.", "這題沒有提示。")
+USING_YOURS = both("using your {name}", "使用你寫的 {name}")
+USING_OURS = both(
+    "your {name} does not pass its check yet: using the course's own", "你的 {name} 還沒通過檢查，先用課程的版本"
+)
+BROKEN = both(
+    "The check itself failed ({why}). Your answer is not to blame; please report this.",
+    "檢查程式本身出了問題（{why}），不是你的答案的錯，請回報。",
+)
+
+
+def start(lesson: str, language: str = "en") -> None:
+    """Say which lesson is open and in which language to answer; the set-up cell of a lesson calls it.
+
+    Raises:
+        ValueError: for a language the course does not have.
+    """
+    _state.update(language=checked_language(language), lesson=lesson, hints={})
+
+
+def check(name: str, answer: Any, seed: int = 0) -> None:
+    """Try an answer on all its cases and print one line a case, the diagnosis, and a small picture where it helps.
+
+    Nothing is raised, whatever the answer does.
+
+    Args:
+        name: of the exercise, for example "attend".
+        answer: the function (or the letter of a question).
+        seed: of the inputs; another seed tries other numbers.
+    """
+    language = _state["language"]
+    try:
+        exercise = get(name)
+    except KeyError as problem:
+        print(f"{NO_NAME[language]}: {problem.args[0]}")
+        return
+    if answer is exercise.reference and inspect.isroutine(answer):
+        print(OWN_REFERENCE[language])
+        return
+    try:
+        verdict = judge(name, answer, seed)
+    except Exception as problem:  # ours, not the student's
+        print(BROKEN[language].format(why=f"{type(problem).__name__}: {problem}"))
+        return
+    print(report(exercise, verdict, language))
+    if not verdict.passed and verdict.written and in_notebook():
+        draw(exercise, verdict, seed, language)
+
+
+def report(exercise: Exercise, verdict: Verdict, language: str) -> str:
+    """The text of a check."""
+    if not verdict.written:
+        return f"○ {exercise.name}: {NOT_STARTED[language]}"
+    mark = "✓" if verdict.passed else "✗"
+    lines = [f"{mark} {exercise.name}: {verdict.points:g} / {verdict.max_points:g} {POINTS[language]}"]
+    if exercise.driver != "letter":
+        for case in verdict.cases:
+            lines.append(f"  {'✓' if case.passed else '✗'} {case.label[language]}" + detail(case.difference, language))
+    if not verdict.passed or exercise.driver != "letter":
+        lines.append(f"→ {verdict.message(language)}")
+    return "\n".join(lines)
+
+
+def detail(difference: Text | None, language: str) -> str:
+    if difference is None:
+        return ""
+    return f" — {difference[language]}" if language == "en" else f"：{difference[language]}"
+
+
+def hint(name: str) -> None:
+    """Print the next hint of an exercise, from a nudge to nearly there."""
+    language = _state["language"]
+    try:
+        hints = get(name).hints
+    except KeyError as problem:
+        print(f"{NO_NAME[language]}: {problem.args[0]}")
+        return
+    if not hints:
+        print(NO_HINTS[language])
+        return
+    shown = _state["hints"].get(name, 0)
+    if shown == len(hints):
+        _state["hints"][name] = 0
+        print(NO_MORE_HINTS[language])
+        return
+    _state["hints"][name] = shown + 1
+    print(f"({shown + 1}/{len(hints)}) {hints[shown][language]}")
+
+
+def use(name: str, answer: Any) -> Any:
+    """The student's function if it passes its check, else the course's own; says which.
+
+    An experiment calls it, so that a lesson runs to its end however much of it is solved.
+
+    Raises:
+        KeyError: if there is no such exercise.
+    """
+    language = _state["language"]
+    exercise = get(name)
+    try:
+        passed = judge(name, answer).passed
+    except Exception:  # whatever is wrong with the answer, the experiment goes on
+        passed = False
+    print((USING_YOURS if passed else USING_OURS)[language].format(name=name))
+    return answer if passed else exercise.reference
+
+
+def in_notebook() -> bool:
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    shell = get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+def draw(exercise: Exercise, verdict: Verdict, seed: int, language: str) -> None:
+    """Yours beside the expected matrix, for the first case that failed."""
+    try:
+        from IPython.display import display
+        from matplotlib import pyplot
+
+        from course_lib.plots import compare_matrices
+
+        for mine, expected in picture_of(exercise, verdict, seed):
+            figure = compare_matrices(mine, expected)
+            display(figure)
+            pyplot.close(figure)
+    except Exception as problem:  # a picture must never stand in the way of the words
+        print(f"({type(problem).__name__}: {problem})")

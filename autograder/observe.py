@@ -1,0 +1,234 @@
+"""Run an answer on one call and write down what came out: values, gradients, side effects. No judgement here.
+
+This is the part that runs next to the student's code (in the notebook, or in the sandbox), so it knows neither
+references nor expected values.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.guard import ForbiddenCall, Sighting, watch
+
+NUMBERS = (bool, int, float, str, type(None))
+LARGEST_OUTPUT = 1 << 24  # entries of one returned tensor that are kept; more is reported, not stored
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an answer: its arguments, and the directions in which gradients are asked for.
+
+    `cotangents` holds one tensor (or None) per tensor of the result; the gradients are those of Σ ⟨result, cotangent⟩
+    with respect to every floating-point tensor argument. None: no gradients.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    cotangents: tuple[Tensor | None, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A returned object that is neither tensor nor plain number: only its type's name is kept."""
+
+    type_name: str
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one call of an answer did.
+
+    Attributes:
+        value: nested tuples of tensors, numbers and `Opaque`; None with `error` set.
+        error: "TypeError: …" when the answer raised.
+        not_written: the answer raised NotImplementedError (or a question has no letter yet).
+        changed_inputs: positions or names of the arguments that the answer changed in place.
+        changed_settings: global settings of torch that it changed.
+        gradients: one tensor or None for each floating-point tensor argument, in order.
+        gradient_error: why there are no gradients although they were asked for.
+        forbidden: forbidden calls seen while the answer ran.
+    """
+
+    value: Any = None
+    error: str | None = None
+    not_written: bool = False
+    changed_inputs: tuple[str, ...] = ()
+    changed_settings: tuple[str, ...] = ()
+    gradients: tuple[Tensor | None, ...] | None = None
+    gradient_error: str | None = None
+    forbidden: tuple[Sighting, ...] = ()
+
+
+def call_function(answer: Any, *args: Any, **kwargs: Any) -> Any:
+    return answer(*args, **kwargs)
+
+
+def read_letter(answer: Any) -> Any:
+    """The letter of a multiple-choice answer; an empty one counts as not written yet."""
+    if answer is None or answer is ... or (isinstance(answer, str) and not answer.strip()):
+        raise NotImplementedError
+    return answer.strip().lower() if isinstance(answer, str) else answer
+
+
+DRIVERS: dict[str, Callable[..., Any]] = {"function": call_function, "letter": read_letter}
+
+
+def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[Any, ...] = ()) -> Observation:
+    """Run `answer` on `call` and report what happened; an exception of the answer is reported, never raised.
+
+    Args:
+        answer: what the student wrote: a function, or a letter.
+        call: arguments; the answer gets copies.
+        driver: how the answer is used, a key of `DRIVERS`.
+        forbidden: what must not be called meanwhile (see `guard.watch`).
+    """
+    wants_gradients = call.cotangents is not None
+    args, kwargs = fresh(call.args, wants_gradients), fresh(call.kwargs, wants_gradients)
+    sightings: list[Sighting] = []
+    value: Any = None
+    error: str | None = None
+    with settings_kept() as changed_settings, watch(forbidden, sightings), torch.enable_grad():
+        try:
+            value = DRIVERS[driver](answer, *args, **kwargs)
+        except NotImplementedError as problem:
+            # A bare NotImplementedError is the released stub; one with a text comes from torch or the student's own code.
+            if not str(problem):
+                return Observation(not_written=True)
+            error = f"NotImplementedError: {problem}"
+        except ForbiddenCall as problem:
+            error = str(problem)
+        except RecursionError:
+            error = "RecursionError: the function calls itself without end"
+        except Exception as problem:
+            error = describe(problem)
+    changed_inputs = tuple(changed(call.args, args)) + tuple(changed(call.kwargs, kwargs))
+    gradients, gradient_error = None, None
+    if error is None and wants_gradients:
+        gradients, gradient_error = differentiate(value, call.cotangents or (), [*leaves(args), *leaves(kwargs)])
+    return Observation(
+        value=None if error is not None else captured(value),
+        error=error,
+        changed_inputs=changed_inputs,
+        changed_settings=tuple(changed_settings),
+        gradients=gradients,
+        gradient_error=gradient_error,
+        forbidden=tuple(sightings),
+    )
+
+
+def describe(problem: BaseException) -> str:
+    try:
+        text = str(problem).strip().split("\n")[0]
+    except Exception:  # a student's exception may fail to print
+        text = "(no readable text)"
+    return f"{type(problem).__name__}: {text}"[:300] if text else type(problem).__name__
+
+
+def fresh(value: Any, requires_grad: bool) -> Any:
+    """A copy of `value` that the answer may do with as it likes; strides are kept."""
+    if isinstance(value, Tensor):
+        copy = value.detach().clone(memory_format=torch.preserve_format)
+        return copy.requires_grad_(requires_grad and copy.is_floating_point())
+    if isinstance(value, tuple):
+        return tuple(fresh(item, requires_grad) for item in value)
+    if isinstance(value, dict):
+        return {key: fresh(item, requires_grad) for key, item in value.items()}
+    return value
+
+
+def leaves(value: Any) -> Iterator[Tensor]:
+    """The floating-point tensors inside `value`, in order."""
+    if isinstance(value, Tensor):
+        if value.is_floating_point():
+            yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from leaves(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from leaves(item)
+
+
+def changed(before: Any, after: Any) -> Iterator[str]:
+    pairs = before.items() if isinstance(before, dict) else enumerate(before)
+    for key, old in pairs:
+        if isinstance(old, Tensor):
+            new = after[key].detach()
+            if new.shape != old.shape or new.dtype != old.dtype or not torch.equal(bits(old), bits(new)):
+                yield str(key)
+
+
+def bits(x: Tensor) -> Tensor:
+    """The raw bytes of `x`, so that NaN equals NaN."""
+    return x.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+
+
+@contextmanager
+def settings_kept() -> Iterator[list[str]]:
+    """Notice and undo changes of torch's default dtype, gradient mode and seed."""
+    dtype, grad, seed, state = (
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.initial_seed(),
+        torch.get_rng_state(),
+    )
+    noticed: list[str] = []
+    try:
+        yield noticed
+    finally:
+        if torch.get_default_dtype() != dtype:
+            noticed.append("default dtype")
+            torch.set_default_dtype(dtype)
+        if torch.is_grad_enabled() != grad:
+            noticed.append("gradient mode")
+            torch.set_grad_enabled(grad)
+        if torch.initial_seed() != seed:
+            noticed.append("seed")
+            torch.manual_seed(seed)
+            torch.set_rng_state(state)
+
+
+def captured(value: Any, depth: int = 0) -> Any:
+    """`value` reduced to tensors, numbers and tuples; anything else becomes `Opaque`."""
+    if type(value) in (Tensor, torch.nn.Parameter):
+        if value.layout != torch.strided or value.numel() > LARGEST_OUTPUT:
+            return Opaque(f"tensor with {value.numel()} entries, layout {value.layout}")
+        return value.detach().clone()
+    if type(value) in NUMBERS:
+        return value
+    if type(value) in (tuple, list) and depth < 4 and len(value) <= 64:
+        return tuple(captured(item, depth + 1) for item in value)
+    return Opaque(type(value).__name__)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from tensors_in(item)
+
+
+def differentiate(
+    value: Any, cotangents: tuple[Tensor | None, ...], inputs: list[Tensor]
+) -> tuple[tuple[Tensor | None, ...] | None, str | None]:
+    """Gradients of Σ ⟨result, cotangent⟩ with respect to `inputs`, or the reason why there are none."""
+    results = list(tensors_in(value))
+    wanted = [(y, w) for y, w in zip(results, cotangents) if w is not None and y.requires_grad and y.shape == w.shape]
+    if len(results) != len(cotangents) or any(
+        w is not None and y.shape != w.shape for y, w in zip(results, cotangents)
+    ):
+        return None, "the result has another shape"
+    if not wanted:
+        return None, "the result is cut off from the inputs (detach, .item(), .data, no_grad or a new tensor)"
+    try:
+        grads = torch.autograd.grad(
+            [y for y, _ in wanted], inputs, [w.to(y.dtype) for y, w in wanted], allow_unused=True
+        )
+    except Exception as problem:  # e.g. an in-place change that autograd cannot undo
+        return None, describe(problem)
+    return tuple(None if g is None else g.detach().clone() for g in grads), None
