@@ -74,6 +74,10 @@ class Case:
         weight: its share of the points, relative to the other cases.
         dtype: of the floating-point inputs.
         gradients: compare gradients with respect to every floating-point argument too.
+        trap: a pitfall or a special demand (precision, memory layout, gradients), not everyday use. Together the traps
+            hold at most half of the points.
+        magnitude: the size of the numbers that the result is made of, where the result itself may be much smaller
+            (a difference of equals). Rounding is measured against it.
     """
 
     name: str
@@ -82,6 +86,8 @@ class Case:
     weight: float = 1.0
     dtype: torch.dtype = torch.float32
     gradients: bool = False
+    trap: bool = False
+    magnitude: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

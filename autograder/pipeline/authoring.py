@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import jupytext
 import nbformat
 from IPython.core.inputtransformer2 import TransformerManager
+from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from nbgrader.converters import GenerateAssignment
@@ -27,7 +28,7 @@ from nbgrader.preprocessors import ComputeChecksums, LockCells
 from nbgrader.utils import capture_log
 
 from autograder.pipeline.glossary import findings, prose
-from autograder.pipeline.nbgrader_config import ClearSolutions, course_config
+from autograder.pipeline.nbgrader_config import ClearSolutions, course_config, create_gradebook
 
 Language = Literal["en", "zh-TW"]
 LANGUAGES: tuple[Language, Language] = ("en", "zh-TW")
@@ -69,7 +70,8 @@ class Course:
 class Cell:
     """A cell of a lesson's source. ``line`` is the line of the file on which ``source`` begins."""
 
-    role: Literal["text", "written", "setup", "demo", "experiment", "answer", "check"]
+    # "unknown": refused already; its neighbours are not blamed for it.
+    role: Literal["text", "written", "setup", "demo", "experiment", "answer", "check", "unknown"]
     source: str
     line: int
     language: Language | None = None  # text and written answers only
@@ -144,21 +146,16 @@ class _Reader:
         self.refusals.append((line, f"{self.file}:{line}: {what}; {remedy}"))
 
     def read(self, text: str) -> list[Cell]:
-        raw_cells = self._split(text)
-        cells = []
-        for raw in raw_cells:
-            if cell := self._classify(raw):
-                cells.append(cell)
-                if cell.is_code:
-                    self._check_code(cell)
-                else:
-                    self._check_text(cell)
-        # A cell of an unknown kind would make its neighbours look wrong too.
-        if len(cells) == len(raw_cells):
-            self._check_title(cells)
-            self._check_twins(cells)
-            self._check_exercises(cells)
-            self._check_names(cells)
+        cells = [self._classify(raw) for raw in self._split(text)]
+        for cell in cells:
+            if cell.role in ("text", "written"):
+                self._check_text(cell)
+            elif cell.role != "unknown":
+                self._check_code(cell)
+        self._check_title(cells)
+        self._check_twins(cells)
+        self._check_exercises(cells)
+        self._check_names(cells)
         return cells
 
     def _split(self, text: str) -> list[_Raw]:
@@ -184,17 +181,18 @@ class _Reader:
             raw_cells.append(_Raw(cell.cell_type, source, cell.metadata, line if source else marker, marker))
         return raw_cells
 
-    def _classify(self, raw: _Raw) -> Cell | None:
-        """The cell that the marker line announces; None, with a refusal, if it announces no cell of ours."""
+    def _classify(self, raw: _Raw) -> Cell:
+        """The cell that the marker line announces; an unknown one, with a refusal, if it announces no cell of ours."""
+        unknown = Cell("unknown", raw.source, raw.line)
         attributes = {key: value for key, value in raw.metadata.items() if key not in _LAYOUT}
-        if unknown := [key for key in attributes if key not in _ATTRIBUTES]:
+        if foreign := [key for key in attributes if key not in _ATTRIBUTES]:
             self.refuse(
                 raw.marker,
-                f"unknown cell attribute {', '.join(unknown)}",
+                f"unknown cell attribute {', '.join(foreign)}",
                 'write # %%, or # %% [markdown], and then only key="value" with '
                 "the keys lang, tags, exercise, question, written and points",
             )
-            return None
+            return unknown
         keys, tags = set(attributes), attributes.get("tags", [])
         line, source = raw.line, raw.source
         if raw.kind == "markdown":
@@ -233,10 +231,12 @@ class _Reader:
                 f"a code cell cannot carry {', '.join(sorted(keys))}",
                 "give it nothing, tags, exercise or question: code is the same in both languages",
             )
-        return None
+        return unknown
 
     def _check_title(self, cells: list[Cell]) -> None:
         titles = cells[:2]
+        if any(cell.role == "unknown" for cell in titles):
+            return
         if [cell.language for cell in titles] != list(LANGUAGES) or not all(
             cell.role == "text" and cell.source.startswith("# ") for cell in titles
         ):
@@ -257,7 +257,7 @@ class _Reader:
                     # zh, en, zh: the second pair is whole, and only the first cell lacks its twin.
                     if index + 1 < len(cells) and cells[index + 1].language == "zh-TW":
                         self.refuse(
-                            cell.line, "a zh-TW cell without its English twin", "write the English cell above it"
+                            cell.line, "a zh-TW cell without its English twin", "write the English cell right above it"
                         )
                         continue
                     self.refuse(cell.line, "twins in the wrong order", "put the English cell first")
@@ -269,8 +269,10 @@ class _Reader:
                     )
                 index += 1
             elif cell.language == "en":
+                if following and following.role == "unknown":
+                    continue
                 self.refuse(cell.line, "an English cell without its zh-TW twin", "write the zh-TW cell right under it")
-            else:
+            elif index < 2 or cells[index - 2].role != "unknown":
                 self.refuse(cell.line, "a zh-TW cell without its English twin", "write the English cell right above it")
 
     def _check_exercises(self, cells: list[Cell]) -> None:
@@ -278,16 +280,16 @@ class _Reader:
         for index, cell in enumerate(cells):
             if cell.role == "answer":
                 following = cells[index + 1] if index + 1 < len(cells) else None
-                if following is None or following.role != "check":
+                if following is None or following.role not in ("check", "unknown"):
                     target = f"answer_{cell.name}" if cell.question else "function"
                     self.refuse(
                         cell.line,
                         f'the exercise "{cell.name}" has no check right under it',
                         f'make the next cell the one line check("{cell.name}", {target})',
                     )
-            if cell.role != "check":
-                continue
             above = cells[index - 1] if index else None
+            if cell.role != "check" or (above and above.role == "unknown"):
+                continue
             call = _check_call(cell.source)
             assert call is not None  # this is what made it a check cell
             if above is None or above.role != "answer":
@@ -465,7 +467,10 @@ if importlib.util.find_spec("autograder"):
 else:
     %pip install -q --no-deps "{archive}"
     importlib.invalidate_caches()
-    print("{installed}" if importlib.util.find_spec("autograder") else "{failed}")
+    if importlib.util.find_spec("autograder"):
+        print("{installed}")
+    else:
+        print("{failed}")
 
 from autograder import check, hint, start, use
 
@@ -482,7 +487,7 @@ _SETUP_TEXT = {
         "ask": "請填入學號（STUDENT_ID）與姓名（STUDENT_NAME），再按 Shift+Enter 執行本儲存格。",
         "present": "課程套件已經在了，沒有另外安裝。",
         "installed": "已安裝課程套件 {release}；torch 與 numpy 維持原樣。",
-        "failed": "課程套件沒有裝成：請看上方 pip 的訊息，再執行一次本儲存格。",
+        "failed": "課程套件安裝失敗：請看上方 pip 的訊息，再執行一次本儲存格。",
     },
 }
 
@@ -598,7 +603,7 @@ def _nbgrader(
 def _cleared(source: str) -> str:
     """What nbgrader's generate step leaves of an answer cell."""
     cell = new_code_cell(source, metadata=_nbgrader("answer", solution=True))
-    return _clear_solutions().preprocess_cell(cell, {"language": "python"}, 0)[0].source
+    return _clear_solutions().preprocess_cell(cell, ResourcesDict(language="python"), 0)[0].source
 
 
 def _clear_solutions() -> ClearSolutions:
@@ -610,7 +615,7 @@ def solved_notebook(lesson: Lesson, language: Language) -> NotebookNode:
     notebook = source_notebook(lesson, language)
     answers = {cell.id: _solved(cell.source) for cell in notebook.cells if cell.id.startswith("answer-")}
     for step in (LockCells(), _clear_solutions(), ComputeChecksums()):
-        notebook, _ = step.preprocess(notebook, {})
+        notebook, _ = step.preprocess(notebook, ResourcesDict())
     for cell in notebook.cells:
         cell.source = answers.get(cell.id, cell.source)
     return notebook
@@ -678,6 +683,7 @@ def _generate(directory: Path, lessons: list[Lesson], language: Language) -> lis
     """Run nbgrader's generate step on every lesson, in a fresh nbgrader course in ``directory``."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
+    create_gradebook(directory / "gradebook.db")
     config = course_config(directory)
     released = []
     for lesson in lessons:

@@ -5,13 +5,17 @@ that a course on any machine behaves the same.
 """
 
 import os
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
+from alembic.script import ScriptDirectory
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
 from nbgrader import preprocessors
 from nbgrader.converters import GenerateAssignment
+from nbgrader.dbutil import ALEMBIC_DIR
 from traitlets.config import Config
 
 STUB = "raise NotImplementedError"
@@ -53,6 +57,20 @@ def course_config(directory: Path, gradebook: Path | None = None) -> Config:
         for step in GenerateAssignment.preprocessors.default()
     ]
     return config
+
+
+def create_gradebook(path: Path) -> None:
+    """Begin a gradebook, if there is none yet, so that nbgrader need not ask ``alembic`` for the schema's version.
+
+    nbgrader starts a process for that question, which takes seconds; the tables it makes itself on first use.
+    """
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        head = ScriptDirectory(ALEMBIC_DIR).get_current_head()
+        database.execute("INSERT INTO alembic_version (version_num) VALUES (?)", [head])
 
 
 def _find_alembic() -> None:

@@ -1,0 +1,56 @@
+"""The `autograder` package as a submission sees it inside the sandbox: `check` notes what an answer does, nothing judges.
+
+The worker puts this file in the place of `autograder/__init__.py`. There are no exercises, references or expected
+values behind it; all that a notebook can reach is the inputs on which its answers are being run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from autograder.guard import Sighting
+from autograder.observe import observe
+from autograder.wire import dumps, loads
+
+
+@dataclass
+class State:
+    """What the worker tells this module about the notebook that is running."""
+
+    plan: dict[str, dict[str, Any]] = field(default_factory=dict)
+    open_check: str | None = None  # the exercise whose own check cell is running
+    send: Callable[[dict[str, Any]], None] = print
+    trapped: list[Sighting] | None = None  # where calls of the course's own code are written while an answer runs
+
+
+state = State()
+
+
+def start(lesson: str, language: str = "en") -> None:
+    """The set-up cell calls it; nothing to prepare here."""
+
+
+def hint(name: str) -> None:
+    """Hints are for the notebook at home."""
+
+
+def use(name: str, answer: Any) -> Any:
+    """In a notebook: the student's function or the course's. Here only the student's own exists."""
+    return answer
+
+
+def check(name: str, answer: Any, seed: int = 0) -> None:
+    """Run `answer` on the inputs drawn for this submission and send out what it did, case by case."""
+    if name != state.open_check or name not in state.plan:
+        return  # the student's own extra call of check: nothing to do when graded
+    plan = state.plan[name]
+    for i, text in enumerate(plan["calls"]):
+        state.send({"event": "case", "name": name, "case": i})
+        state.trapped = []
+        seen = observe(answer, loads(text), plan["driver"], tuple(plan["forbidden"]))
+        if state.trapped:
+            seen = type(seen)(**{**vars(seen), "forbidden": (*seen.forbidden, *state.trapped)})
+        state.trapped = None
+        state.send({"event": "observation", "name": name, "case": i, "seen": dumps(seen)})
+        if seen.not_written:
+            return

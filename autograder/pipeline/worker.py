@@ -1,0 +1,496 @@
+"""Runs inside the sandbox: imports torch once, then forks a sealed child for each notebook.
+
+Jobs come in as lines of JSON, events go out as lines of JSON. The worker itself never runs a student's code. Each
+notebook gets its own process, mount and IPC namespace, an empty home of its own, and its limits; when its child dies or
+hangs, the worker kills everything in it and runs the notebook again without the cell that did it, so that such a cell
+costs its own exercises only.
+"""
+
+import ctypes
+import json
+import os
+import pkgutil
+import resource
+import select
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from types import FunctionType, ModuleType
+from typing import Any
+
+Event = dict[str, Any]
+POLL_SECONDS = 0.05
+MAX_PROCESSES = 64
+MAX_EVENT_BYTES = 1 << 27  # all events of one run of a notebook together
+HOME = "/tmp"
+# Modules of course_lib that a notebook may use while it is graded: pictures teach, they do not answer.
+OPEN_MODULES = ("course_lib.plots",)
+
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND = 1, 2, 4, 8, 32, 4096
+PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 4, 24, 38
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+# ------------------------------------------------------------------------------------------------- the worker
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    jobs = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+
+    def emit(event: Event) -> None:
+        out.write(json.dumps(event) + "\n")
+        out.flush()
+
+    sys.stderr = out  # until here an error would be lost; the parent shows the last line it cannot read
+    shell = prepare()
+    sys.stderr = sys.__stderr__
+    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # a child may not look into its worker
+    emit({"event": "ready"})
+    for line in jobs:
+        run_job(json.loads(line), shell, emit)
+
+
+def prepare() -> Any:
+    """Import what notebooks import, take the course's own answers away, and make one IPython shell to fork from."""
+    import matplotlib
+    import numpy  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)  # before the first operation: a child forked after a parallel one would hang
+    matplotlib.use("Agg")
+    import matplotlib.pyplot  # noqa: F401
+    import torch.nn.functional
+    from traitlets.config import Config
+
+    import course_lib
+
+    for module in pkgutil.walk_packages(course_lib.__path__, "course_lib."):
+        if ".tests" not in module.name:
+            import_module(module.name)
+    close_course()
+    stub_colab()
+    from IPython.core.interactiveshell import InteractiveShell
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "NoColor"
+    shell = InteractiveShell.instance(config=config)
+    shell.run_cell("1 + 1", silent=True)  # the first cell pays for lazy imports; pay once, here
+    return shell
+
+
+def close_course() -> None:
+    """Set a trap in every function of course_lib but the open modules: their code is gone from this process for good."""
+    from autograder import state
+    from autograder.guard import ForbiddenCall, Sighting, calling_line, set_trap
+
+    def seen(name: str) -> None:
+        if state.trapped is not None:
+            state.trapped.append(Sighting(name, calling_line()))
+        raise ForbiddenCall(f"{name} is not available while a submission is graded")
+
+    for module_name, module in list(sys.modules.items()):
+        if module_name.split(".")[0] != "course_lib" or module_name.startswith(OPEN_MODULES):
+            continue
+        for thing in list(vars(module).values()):
+            owner = getattr(thing, "__module__", None) or ""
+            if not owner.startswith("course_lib") or owner.startswith(OPEN_MODULES):
+                continue
+            members = vars(thing).values() if isinstance(thing, type) else [thing]
+            for member in list(members):
+                function = getattr(member, "__wrapped__", member)
+                if isinstance(function, FunctionType) and function.__code__.co_filename != "<autograder>":
+                    set_trap(function, f"{owner}.{function.__qualname__}", seen)
+
+
+def stub_colab() -> None:
+    """`google.colab` with the calls that notebooks make for comfort: they do nothing here."""
+
+    def nothing(*args: Any, **kwargs: Any) -> dict[str, bytes]:
+        return {}
+
+    google, colab = ModuleType("google"), ModuleType("google.colab")
+    google.__path__ = []
+    for name, calls in {"drive": ("mount", "flush_and_unmount"), "files": ("upload", "download")}.items():
+        part = ModuleType(f"google.colab.{name}")
+        for call in calls:
+            setattr(part, call, nothing)
+        setattr(colab, name, part)
+        sys.modules[part.__name__] = part
+    google.colab = colab  # type: ignore[attr-defined]
+    sys.modules.setdefault("google", google)
+    sys.modules["google.colab"] = colab
+
+
+def run_job(job: Event, shell: Any, emit: Callable[[Event], None]) -> None:
+    """Run a notebook, again without the cell that broke it where one did; ends with an "end" event."""
+    skipped: dict[int, str] = {}
+    deadline = time.monotonic() + job["total_seconds"]
+    while True:
+        broken = run_once(job, shell, skipped, deadline, emit)
+        if broken is None:
+            emit({"event": "end", "reason": None})
+            return
+        cell, reason = broken
+        emit({"event": "stopped", "cell": cell, "reason": reason})
+        if cell is None or cell in skipped or time.monotonic() > deadline:
+            emit({"event": "end", "reason": reason})
+            return
+        skipped[cell] = reason
+
+
+def run_once(
+    job: Event, shell: Any, skipped: dict[int, str], deadline: float, emit: Callable[[Event], None]
+) -> tuple[int | None, str] | None:
+    """Fork the sealed child and watch it. None when it ran to its end, else the cell it broke in and the reason."""
+    reader, writer = os.pipe()
+    sealer = os.fork()
+    if sealer == 0:
+        seal_and_run(job, shell, skipped, writer)
+    os.close(writer)
+    os.set_blocking(reader, False)
+    watch = Watch(job, deadline)
+    try:
+        while True:
+            select.select([reader], [], [], POLL_SECONDS)
+            open_ = watch.read(reader, emit)
+            if watch.done:
+                return None
+            trouble = watch.trouble(sealer)
+            if trouble is not None:
+                return watch.cell, trouble
+            if not open_:
+                return watch.cell, "the interpreter was ended by this cell (exit, crash or kill)"
+    finally:
+        kill_tree(sealer)
+        os.close(reader)
+
+
+@dataclass
+class Watch:
+    """What is known of a running notebook: the open cell, since when, how much it has said."""
+
+    job: Event
+    deadline: float
+    cell: int | None = None
+    since: float = 0.0
+    received: int = 0
+    buffer: bytes = b""
+    done: bool = False
+
+    def __post_init__(self) -> None:
+        self.since = time.monotonic()
+
+    def read(self, reader: int, emit: Callable[[Event], None]) -> bool:
+        """Pass on what the child says; False at its end. Lines that are no event are dropped."""
+        for _ in range(64):
+            try:
+                chunk = os.read(reader, 1 << 16)
+            except BlockingIOError:
+                return True
+            if not chunk:
+                return False
+            self.received += len(chunk)
+            if self.received > MAX_EVENT_BYTES:
+                return True
+            *lines, self.buffer = (self.buffer + chunk).split(b"\n")
+            for line in lines:
+                self.note(line, emit)
+        return True
+
+    def note(self, line: bytes, emit: Callable[[Event], None]) -> None:
+        try:
+            event = json.loads(line)
+            kind = event["event"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return
+        if kind == "start" and type(event.get("cell")) is int:
+            self.cell, self.since = event["cell"], time.monotonic()
+        elif kind == "case":
+            self.since = time.monotonic()
+        elif kind == "done":
+            self.done = True
+        elif kind in ("cell", "observation"):
+            emit(event)
+
+    def trouble(self, sealer: int) -> str | None:
+        now = time.monotonic()
+        if self.received > MAX_EVENT_BYTES:
+            return "more output than allowed"
+        if now > self.deadline:
+            return f"the notebook ran longer than {self.job['total_seconds']:g} s in all"
+        if now - self.since > self.job["cell_seconds"]:
+            return f"this cell ran longer than {self.job['cell_seconds']:g} s"
+        processes = descendants(sealer)
+        if len(processes) > MAX_PROCESSES:
+            return f"more than {MAX_PROCESSES} processes at once"
+        if sum(map(private_bytes, processes)) > self.job["memory_bytes"]:
+            return f"more than {self.job['memory_bytes'] >> 20} MiB of memory"
+        return None
+
+
+def descendants(root: int) -> list[int]:
+    """All processes below `root`, children first found first."""
+    parents: dict[int, int] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                with open(f"/proc/{entry}/stat", "rb") as file:
+                    parents[int(entry)] = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, IndexError, ValueError):
+                continue
+    found, front = [], [root]
+    while front:
+        front = [pid for pid, parent in parents.items() if parent in front]
+        found += front
+    return found
+
+
+def private_bytes(pid: int) -> int:
+    """Resident memory of a process that is not a file's (what it shares with the worker counts, and is about 300 MiB)."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            _, resident, shared, *_ = map(int, file.read().split())
+    except (OSError, ValueError):
+        return 0
+    return (resident - shared) * resource.getpagesize()
+
+
+def kill_tree(sealer: int) -> None:
+    """Kill the first process of the sealed namespace, and with it everything inside; then the sealer."""
+    for pid in descendants(sealer):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            continue
+    os.kill(sealer, signal.SIGKILL)
+    os.waitpid(sealer, 0)
+
+
+# ------------------------------------------------------------------------------------------------- the sealed child
+
+
+def seal_and_run(job: Event, shell: Any, skipped: dict[int, str], writer: int) -> None:
+    """In the forked child: go behind the wall, then run the cells. Never returns."""
+    try:
+        for fd in os.listdir("/proc/self/fd"):
+            if int(fd) > 2 and int(fd) != writer:
+                try:
+                    os.close(int(fd))
+                except OSError:
+                    continue
+        new_namespaces()
+        if os.fork():  # the sealer stays outside the new process namespace and only waits
+            os.wait()
+            os._exit(0)
+        os.setsid()  # a signal to the process group must not reach the worker
+        limit(job)
+        cover_files()
+        drop_privileges()
+        run_cells(job, shell, skipped, writer)
+    finally:
+        os._exit(1)
+
+
+def system(result: int, what: str) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), what)
+
+
+def new_namespaces() -> None:
+    uid, gid = os.getuid(), os.getgid()
+    libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # or the files below belong to root
+    system(libc.unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC), "unshare")
+    for name, text in {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}.items():
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def cover_files() -> None:
+    """An empty home of this notebook's own; the course's files and other processes out of sight."""
+
+    def tmpfs(target: bytes, size: str, flags: int = 0) -> None:
+        options = f"size={size},nr_inodes=4096,mode=0755".encode()
+        system(libc.mount(b"tmpfs", target, b"tmpfs", MS_NOSUID | MS_NODEV | flags, options), target.decode())
+
+    tmpfs(HOME.encode(), "256m")
+    tmpfs(b"/dev/shm", "64m")
+    tmpfs(b"/course", "4k", MS_RDONLY)
+    tmpfs(b"/proc", "4k", MS_RDONLY)
+    os.chdir(HOME)
+
+
+def drop_privileges() -> None:
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    for capability in range(64):
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    nothing = (ctypes.c_uint32 * 6)()
+    system(libc.capset(header, nothing), "capset")
+
+
+def limit(job: Event) -> None:
+    with open("/proc/self/statm") as file:
+        already = int(file.read().split()[0]) * resource.getpagesize()  # torch alone maps some GiB
+    for what, amount in {
+        resource.RLIMIT_AS: already + job["memory_bytes"],
+        resource.RLIMIT_CPU: int(job["total_seconds"]) + 5,
+        resource.RLIMIT_FSIZE: 256 << 20,
+        resource.RLIMIT_NOFILE: 256,
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NPROC: 4 * MAX_PROCESSES,
+    }.items():
+        resource.setrlimit(what, (amount, amount))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def run_cells(job: Event, shell: Any, skipped: dict[int, str], writer: int) -> None:
+    import torch
+
+    from autograder import state
+
+    def send(event: Event) -> None:
+        data = (json.dumps(event) + "\n").encode()
+        while data:
+            data = data[os.write(writer, data) :]
+
+    state.plan, state.send = job["plan"], send
+    torch.manual_seed(0)
+    runner = CellRunner(shell)
+    for i, cell in enumerate(job["cells"]):
+        send({"event": "start", "cell": i})
+        if i in skipped:
+            send({"event": "cell", "cell": i, "error": skipped[i], "line": 0, "text": "", "images": []})
+            continue
+        state.open_check = cell["check"]
+        result = runner.run(cell["source"])
+        state.open_check = None
+        send({"event": "cell", "cell": i, **result})
+    send({"event": "done"})
+    os._exit(0)
+
+
+class Capped:
+    """A text stream that keeps its first characters and drops the rest."""
+
+    encoding = "utf-8"
+    limit = 20_000
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.length = 0
+
+    def write(self, text: str) -> int:
+        if self.length < self.limit:
+            self.parts.append(text[: self.limit - self.length])
+            self.length += len(self.parts[-1])
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return False
+
+    def text(self) -> str:
+        kept = "".join(self.parts).encode("utf-8", "replace").decode("utf-8")
+        return kept + ("\n… (cut)" if self.length >= self.limit else "")
+
+
+class CellRunner:
+    """Runs cells in the shell; text and pictures come out, nothing else."""
+
+    max_images = 4
+    max_image_bytes = 400_000
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        shell.system = shell.system_piped = shell.system_raw = shell.getoutput = self.no_command
+        for magic in ("pip", "conda", "mamba", "uv", "cd", "matplotlib"):
+            shell.register_magic_function(self.no_magic, "line", magic)
+        for magic in ("bash", "sh", "writefile", "script"):
+            shell.register_magic_function(self.no_cell_magic, "cell", magic)
+        import builtins
+
+        builtins.input = self.no_input  # type: ignore[assignment]
+
+    @staticmethod
+    def no_command(command: str, *args: Any, **kwargs: Any) -> list[str]:
+        print(f"(not run while grading: !{command})")
+        return []
+
+    @staticmethod
+    def no_magic(line: str) -> None:
+        print(f"(not run while grading: {line})")
+
+    @staticmethod
+    def no_cell_magic(line: str, cell: str) -> None:
+        print("(not run while grading)")
+
+    @staticmethod
+    def no_input(prompt: object = "") -> str:
+        return ""
+
+    def run(self, source: str) -> dict[str, Any]:
+        stream = Capped()
+        old = sys.stdout, sys.stderr
+        sys.stdout = sys.stderr = stream  # type: ignore[assignment]
+        try:
+            result = self.shell.run_cell(source, store_history=False)
+            problem = result.error_before_exec or result.error_in_exec
+        except BaseException as escaped:  # a student's hook may break the shell itself
+            problem = escaped
+        finally:
+            sys.stdout, sys.stderr = old
+        return {
+            "error": None if problem is None else self.described(problem),
+            "line": 0 if problem is None else self.line_of(problem),
+            "text": "" if problem is not None and not stream.parts else stream.text(),
+            "images": self.images(),
+        }
+
+    @staticmethod
+    def described(problem: BaseException) -> str:
+        from autograder.observe import describe
+
+        return describe(problem).encode("utf-8", "replace").decode("utf-8")
+
+    @staticmethod
+    def line_of(problem: BaseException) -> int:
+        if isinstance(problem, SyntaxError):
+            return problem.lineno or 0
+        trace, line = problem.__traceback__, 0
+        while trace is not None:
+            if "ipykernel" in trace.tb_frame.f_code.co_filename or "<ipython" in trace.tb_frame.f_code.co_filename:
+                line = trace.tb_lineno
+            trace = trace.tb_next
+        return line
+
+    def images(self) -> list[str]:
+        """Open figures as PNG in base64."""
+        import base64
+        import io
+
+        from matplotlib import pyplot
+
+        found: list[str] = []
+        try:
+            for number in pyplot.get_fignums()[: self.max_images]:
+                file = io.BytesIO()
+                pyplot.figure(number).savefig(file, format="png", dpi=72)
+                if file.tell() <= self.max_image_bytes:
+                    found.append(base64.b64encode(file.getvalue()).decode())
+            pyplot.close("all")
+        except Exception:  # a picture that cannot be drawn is no reason to fail
+            return found
+        return found
+

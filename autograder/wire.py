@@ -1,0 +1,169 @@
+"""Calls and observations as JSON, so that they can cross the wall of the sandbox. Tensors travel as dtype, shape and bytes.
+
+`loads` reads what untrusted code has written: it builds nothing but tensors, numbers, tuples and the few classes below,
+checks every size before it allocates, and raises `WireError` for anything else.
+"""
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.functions import FUNCTIONS
+from autograder.guard import Sighting
+from autograder.observe import Call, Observation, Opaque
+
+DTYPES = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.float64, torch.float32, torch.float16, torch.bfloat16,
+        torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+        torch.complex64, torch.complex128,
+    )
+}  # fmt: skip
+MAX_TEXT = 1 << 27  # characters of one message
+MAX_DIMENSIONS = 16
+
+
+class WireError(ValueError):
+    """A message that is not what it should be."""
+
+
+def dumps(value: Any) -> str:
+    """One line of JSON.
+
+    Raises:
+        WireError: if `value` holds something that may not travel.
+    """
+    return json.dumps(encode(value))
+
+
+def loads(text: str) -> Any:
+    """The value that `dumps` wrote.
+
+    Raises:
+        WireError: for anything malformed, too large or too deeply nested.
+    """
+    if len(text) > MAX_TEXT:
+        raise WireError("message too long")
+    try:
+        return decode(json.loads(text))
+    except WireError:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError, RuntimeError, MemoryError) as problem:
+        raise WireError(f"unreadable message: {type(problem).__name__}") from None
+
+
+def encode(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return {"tensor": encode_tensor(value)}
+    if value is None or type(value) in (bool, str, float):
+        return value
+    if type(value) is int:
+        return value if abs(value) < 1 << 53 else {"int": hex(value)}
+    if type(value) in (tuple, list):
+        return {"tuple": [encode(item) for item in value]}
+    if type(value) is dict:
+        return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
+    if isinstance(value, torch.dtype):
+        return {"dtype": str(value).removeprefix("torch.")}
+    name = type(value).__name__
+    if type(value) is CLASSES.get(name):
+        return {"object": name, "fields": {f.name: encode(getattr(value, f.name)) for f in fields(value)}}
+    raise WireError(f"{name} cannot leave the sandbox")
+
+
+def encode_tensor(x: Tensor) -> list[Any]:
+    name = str(x.dtype).removeprefix("torch.")
+    if name not in DTYPES or x.layout != torch.strided:
+        raise WireError(f"a tensor of {x.dtype}, {x.layout} cannot leave the sandbox")
+    x = x.detach().cpu()
+    data = x.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if x.numel() else b""
+    order = sorted(range(x.ndim), key=x.stride, reverse=True)  # memory layout of a permuted tensor, kept
+    dense = x.permute(order).is_contiguous()
+    return [name, list(x.shape), base64.b64encode(data).decode(), order if dense else list(range(x.ndim))]
+
+
+def decode(message: Any) -> Any:
+    if message is None or type(message) in (bool, str, int, float):
+        return message
+    if type(message) is not dict or not 1 <= len(message) <= 2:
+        raise WireError("not a message")
+    ((kind, body), *_) = message.items()
+    if kind == "tensor":
+        return decode_tensor(*body)
+    if kind == "int":
+        return int(body, 16)
+    if kind == "tuple":
+        return tuple(decode(item) for item in body)
+    if kind == "dict":
+        return {decode(key): decode(item) for key, item in body}
+    if kind == "dtype":
+        return DTYPES[body]
+    if kind == "object":
+        cls = CLASSES[body]
+        values = {key: decode(item) for key, item in message["fields"].items()}
+        for field in fields(cls):
+            check = FIELD_CHECKS.get((body, field.name))
+            if check is not None and not check(values[field.name]):
+                raise WireError(f"{body}.{field.name} is malformed")
+        return cls(**values)
+    raise WireError(f"unknown kind of message: {kind[:40]}")
+
+
+def decode_tensor(name: Any, shape: Any, data: Any, order: Any) -> Tensor:
+    dtype = DTYPES[name]
+    if not (type(shape) is list and len(shape) <= MAX_DIMENSIONS and all(type(n) is int and 0 <= n for n in shape)):
+        raise WireError("malformed shape")
+    if sorted(order) != list(range(len(shape))):
+        raise WireError("malformed memory order")
+    try:
+        raw = base64.b64decode(data, validate=True)
+    except binascii.Error:
+        raise WireError("malformed data") from None
+    if len(raw) != math.prod(shape) * dtype.itemsize:
+        raise WireError("shape and data do not match")
+    flat = torch.frombuffer(bytearray(raw), dtype=dtype) if raw else torch.empty(0, dtype=dtype)
+    x = flat.reshape(shape)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return x.permute(order).contiguous().permute(back)
+
+
+CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (Call, Observation, Opaque, Sighting)} | FUNCTIONS
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or (type(value) is str and len(value) <= 2000)
+
+
+def _texts(value: Any) -> bool:
+    return type(value) is tuple and len(value) <= 64 and all(type(v) is str and len(v) <= 200 for v in value)
+
+
+def _gradients(value: Any) -> bool:
+    return value is None or (type(value) is tuple and all(v is None or isinstance(v, Tensor) for v in value))
+
+
+def _sightings(value: Any) -> bool:
+    return type(value) is tuple and all(type(v) is Sighting for v in value)
+
+
+# What an observation may hold, whoever wrote it.
+FIELD_CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
+    ("Observation", "error"): _is_text,
+    ("Observation", "gradient_error"): _is_text,
+    ("Observation", "not_written"): lambda value: type(value) is bool,
+    ("Observation", "changed_inputs"): _texts,
+    ("Observation", "changed_settings"): _texts,
+    ("Observation", "gradients"): _gradients,
+    ("Observation", "forbidden"): _sightings,
+    ("Opaque", "type_name"): lambda value: type(value) is str and len(value) <= 200,
+    ("Sighting", "name"): lambda value: type(value) is str and len(value) <= 200,
+    ("Sighting", "line"): lambda value: type(value) is int,
+}

@@ -1,0 +1,1 @@
+"""Readers of Hugging Face checkpoints, one small file for each family of models."""
