@@ -26,19 +26,16 @@ class Equivariant:
 
 @dataclass(frozen=True)
 class Positional:
-    """f(X) = (X + P) W + lift·[row 0]: knows where a row stands, so permuting its rows changes more than the order.
+    """f(X) = (X + P) W: knows where a row stands, so permuting its rows changes more than their order.
 
-    X: [N, d], P: [N, d], W: [d, d_out]. `lift` is added to the first row of the result.
+    X: [N, d], P: [N, d], W: [d, d_out].
     """
 
     P: Tensor
     W: Tensor
-    lift: float = 0.0
 
     def __call__(self, X: Tensor) -> Tensor:
-        first = torch.zeros(X.shape[0], 1, dtype=X.dtype, device=X.device)
-        first[0] = self.lift
-        return (X + self.P) @ self.W + first
+        return (X + self.P) @ self.W
 
 
 FUNCTIONS: dict[str, type] = {cls.__name__: cls for cls in (Equivariant, Positional)}

@@ -11,7 +11,7 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
@@ -29,6 +29,8 @@ ALWAYS_FORBIDDEN = (
 )
 ALWAYS_ALLOWED = ("course_lib.plots",)
 USUAL_IMPORTS = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "np": "numpy", "math": "math"}
+# Under "torch.autograd.*" too, but they only switch recording on and off.
+GRADIENT_MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
 OWN_FILES = ("torch", "autograder", "course_lib")
 
 
@@ -106,6 +108,7 @@ def set_trap(function: FunctionType, name: str, seen: Callable[[str], None]) -> 
     function.__code__ = trap_code(id(function), function.__code__.co_freevars)
 
 
+@cache  # compiling is what costs, and "torch.func.*" alone stands for twenty functions
 def trap_code(key: int, freevars: tuple[str, ...]) -> CodeType:
     source = f"def trap(*args, **kwargs):\n    from autograder.guard import spring\n    spring({key})"
     scope: dict[str, Any] = {}
@@ -174,7 +177,8 @@ def find(dotted: str) -> Any:
     thing: Any = importlib.import_module(parts[0])
     for i, part in enumerate(parts[1:], start=2):
         if isinstance(thing, ModuleType) and not hasattr(thing, part):
-            importlib.import_module(".".join(parts[:i]))
+            with suppress(ModuleNotFoundError):
+                importlib.import_module(".".join(parts[:i]))
         thing = getattr(thing, part)
     return thing
 
@@ -183,7 +187,7 @@ def public_members(module_name: str) -> Iterator[tuple[str, Any]]:
     module = importlib.import_module(module_name)
     for name in getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]:
         thing = getattr(module, name, None)
-        if isinstance(thing, ModuleType):
+        if isinstance(thing, ModuleType) or name in GRADIENT_MODES:
             continue
         yield f"{module_name}.{name}", thing
 

@@ -174,6 +174,8 @@ alpha = torch.softmax(e, dim=-1)
 print("scores ", e.tolist())
 print("weights", [round(a, 3) for a in alpha.tolist()])
 print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
+
+
 # %% [markdown] lang="en"
 # ## 4. Exercises
 #
@@ -276,6 +278,8 @@ linear = torch.nn.Linear(8, 3, bias=False)  # d_k = 3
 Q, K, V = project(X, linear.weight.T, torch.randn(8, 3, generator=generator), torch.randn(8, 5, generator=generator))
 print("Q", list(Q.shape), " K", list(K.shape), " V", list(V.shape))
 print("nn.Linear stores", list(linear.weight.shape), "and computes the same:", torch.allclose(linear(X), Q, atol=1e-6))
+
+
 # %% [markdown] lang="en"
 # ### Exercise 2 · `relevance`
 # Difficulty ★☆☆☆☆ · about 3 minutes · 1 point
@@ -333,6 +337,8 @@ K = torch.tensor([[0.1, 0.1], [10.0, 0.0]])
 angle = torch.rad2deg(torch.acos(torch.cosine_similarity(q[None], K).clamp(-1, 1)))
 for name, degrees, e_j in zip(("twin", "long"), angle.tolist(), score(q, K).tolist()):
     print(f"{name}: angle {degrees:2.0f}°, score {e_j:.2f}")
+
+
 # %% [markdown] lang="en"
 # The long key wins, 1.00 to 0.02. A model uses this freedom: a key can shout (long) or whisper (short), whatever
 # its direction.
@@ -429,6 +435,8 @@ knob(turn_query, angle=(0, 360, 15, 45), length=(0.0, 2.0, 0.25, 1.5))
 scores = torch.tensor([8.2, 1.1, 0.3], dtype=torch.float64)
 for name, weight in zip(("cat", "mat", "the"), torch.softmax(scores, dim=-1).tolist()):
     print(f"{name}: {weight:.4f}")
+
+
 # %% [markdown] lang="en"
 # "cat" takes 0.9988, not the 0.85 that the article prints: this winner takes nearly all. Where a 0.85 could come
 # from, and why scores of this size are a problem, is the subject of lesson 03.
@@ -524,7 +532,7 @@ ahead = torch.triu(printed, diagonal=1)
 print("row sums     ", [round(s, 1) for s in printed.sum(dim=1).tolist()])
 print("column sums  ", [round(s, 1) for s in printed.sum(dim=0).tolist()])
 print(f"looking ahead {ahead.sum():.1f} of {printed.sum():.1f}; 'The' gives {printed[0, 5]:.1f} to 'mat'")
-print("symmetric?   ", torch.equal(printed, printed.T), " sat→cat", printed[2, 1].item(), " cat→sat", printed[1, 2].item())
+print(f"not symmetric: sat→cat {printed[2, 1]}, cat→sat {printed[1, 2]}")
 # %% [markdown] lang="en"
 # **Rows sum to 1, columns do not.** A row is one reader's attention: a whole, shared out. A column is what one
 # word *receives*, and "mat" receives 1.6 while "The" gets 0.6. Nothing is conserved downwards.
@@ -551,6 +559,8 @@ print("symmetric?   ", torch.equal(printed, printed.T), " sat→cat", printed[2,
 past_only = torch.tril(printed)
 past_only = past_only / past_only.sum(dim=1, keepdim=True)
 ax = heat_map(past_only, words, words, "The same, made causal: only the past")
+
+
 # %% [markdown] lang="en"
 # The first row becomes $(1,0,0,0,0,0)$: the first word has no one but itself to look at.
 # %% [markdown] lang="zh-TW"
@@ -635,9 +645,9 @@ use_style()
 _, panels = plt.subplots(1, 3, figsize=(6.4, 2.9), width_ratios=(6, 6, 2.6))
 for ax, matrix, title in zip(panels, (Q @ K.T, weigh(Q, K), attend_all(X, W_Q, W_K, W_V)), ("scores", "weights", "H")):
     heat_map(matrix, sentence if ax is panels[0] else None, title=title, ax=ax, values=False)
-    ax.set(xlabel="", ylabel="")
-panels[1].set_yticks([])
-panels[2].set_yticks([])
+    ax.set(xlabel="", ylabel="", xticks=[])
+    if ax is not panels[0]:
+        ax.set(yticks=[])
 # %% [markdown] lang="en"
 # Three facts about this toy, in numbers: the scores are not symmetric (asking is not being asked), the two "the"
 # get *the same* row, and PyTorch's own attention agrees once its scale is set to 1.
@@ -650,6 +660,8 @@ print(f"rows of the two 'the' differ by {(weigh(Q, K)[0] - weigh(Q, K)[4]).abs()
 
 theirs = torch.nn.functional.scaled_dot_product_attention(Q[None], K[None], V[None], scale=1.0)[0]
 print(f"largest difference from PyTorch {(theirs - attend_all(X, W_Q, W_K, W_V)).abs().max():.1e}")
+
+
 # %% [markdown] lang="en"
 # The two equal rows tell us something about the printed matrix: there "The" and "the" have *different* rows. A
 # model that does not see capitals could not tell them apart by content alone; it must also know **where** they
@@ -887,14 +899,16 @@ if model is not None:
 # %% tags=["experiment"]
 if model is not None:
     every = tired.attention
-    print(f"weights below 0.005: {(every < 0.005).double().mean():.0%}, exactly 0: {(every == 0).sum()}, smallest {every.min():.0e}")
+    small, zeros = (every < 0.005).double().mean(), (every == 0).sum()
+    print(f"weights below 0.005: {small:.0%}; exactly 0: {zeros}; the smallest is {every.min():.0e}")
 
     def closeness(a: int, b: int) -> float:
         return torch.cosine_similarity(tired.states[a], tired.states[b], dim=0).item()
 
     print(f"final vectors: cos(it, cat) = {closeness(it, cat):.2f}, cos(it, mat) = {closeness(it, mat):.2f}")
     first, second = (n for n, token in enumerate(tired.tokens) if token == "the")
-    print(f"layer 1, rows of the two 'the' differ by up to {(every[0, :, first] - every[0, :, second]).abs().max():.2f}")
+    difference = (every[0, :, first] - every[0, :, second]).abs().max()
+    print(f"layer 1: the rows of the two 'the' differ by up to {difference:.2f}")
 # %% [markdown] lang="en"
 # Everyone contributes something: no weight is 0. The final vector of "it" leans towards "cat" (0.62 against 0.47), and
 # is far from being it: the answer $h$ is projected, and added to what "it" was before (lessons 04 and 06). And the two

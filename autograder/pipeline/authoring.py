@@ -35,6 +35,7 @@ LANGUAGES: tuple[Language, Language] = ("en", "zh-TW")
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 
 _MARKER = re.compile(r"^\s*#\s*%%(%*\s.*)?$")
+_COMMENTED_MARKER = re.compile(r"^\s*%%(%*\s.*)?$")  # the same line in a text cell, whose "# " jupytext takes off
 # What jupytext notes for itself about the layout of the file.
 _LAYOUT = {"lines_to_next_cell", "lines_to_end_of_cell_marker"}
 _ATTRIBUTES = {"lang", "tags", "exercise", "question", "written", "points"}
@@ -160,7 +161,7 @@ class _Reader:
 
     def _split(self, text: str) -> list[_Raw]:
         """Cells as jupytext reads them, with the line numbers that jupytext does not keep."""
-        lines = text.splitlines()
+        lines = text.split("\n")
         markers = [number for number, line in enumerate(lines, 1) if _MARKER.match(line)]
         preamble = lines[: markers[0] - 1] if markers else lines
         if any(line.strip() and not line.startswith("#") for line in preamble):
@@ -171,12 +172,14 @@ class _Reader:
         raw_cells = []
         for cell in jupytext.reads("\n".join(lines[markers[0] - 1 :]), fmt="py:percent").cells:
             marker = markers.pop(0)
+            commented = cell.cell_type != "code" and "cell_marker" not in cell.metadata
             # A "# %%" inside a string or a fenced block is not a cell of its own.
-            inner = _MARKER if cell.cell_type == "code" else re.compile(r"^\s*(#\s*)?%%(%*\s.*)?$")
+            inner = _COMMENTED_MARKER if commented else _MARKER
             del markers[: sum(1 for line in cell.source.split("\n") if inner.match(line))]
             source = cell.source.strip("\n")
+            blank = ("", "#") if commented else ("",)
             line = marker + 1
-            while line <= len(lines) and not lines[line - 1].strip().removeprefix("#").strip():
+            while line <= len(lines) and lines[line - 1].strip() in blank:
                 line += 1
             raw_cells.append(_Raw(cell.cell_type, source, cell.metadata, line if source else marker, marker))
         return raw_cells
@@ -212,7 +215,7 @@ class _Reader:
                     raw.marker, "a written answer needs a number of points above 0", "write for example points=2"
                 )
             else:
-                return Cell("written", source, line, language, attributes["written"], attributes["points"])
+                return Cell("written", source, line, language, str(attributes["written"]), attributes["points"])
         elif raw.kind != "code":
             self.refuse(raw.marker, f"a {raw.kind} cell", "only code cells and [markdown] cells can be built")
         elif not keys:
@@ -224,7 +227,7 @@ class _Reader:
             self.refuse(raw.marker, f"unknown tags {tags}", 'the tags are ["setup"] and ["experiment"]')
         elif keys in ({"exercise"}, {"question"}):
             (kind,) = keys
-            return Cell("answer", source, line, name=attributes[kind], question=kind == "question")
+            return Cell("answer", source, line, name=str(attributes[kind]), question=kind == "question")
         else:
             self.refuse(
                 raw.marker,

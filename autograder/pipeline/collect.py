@@ -301,7 +301,7 @@ def _zip_date(info: zipfile.ZipInfo) -> datetime | None:
 _COPY = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        r"^copy (?P<n>\d+ )?of\s+",
+        r"(?:^|(?<=[-_ ]))copy (?P<n>\d+ )?of\s+",
         r"^「(?P<inner>.+)」(\s*的\s*|\s*)(副本|複本|拷貝)",
         r"^(副本|複本)\s*[-_ ]*",
         r"[\s_-]*的?(副本|複本|拷貝)\s*(?P<n>\d+)?$",
@@ -859,8 +859,8 @@ def rebuild(frame: Frame, cells: Sequence[Cell]) -> Rebuilt:
 
     repairs = how + written_repairs + check_repairs(frame, cells, matches)
     repairs += [f"{moved} own cells moved up to the answers that need them"] if moved else []
-    repairs += [f"{', '.join(rescued[0])} kept from edited course cells"] if rescued[0] else []
-    notes = [f"{', '.join(rescued[1])} taken from demonstration cells"] if rescued[1] else []
+    repairs += [f"kept from edited course cells: {', '.join(rescued[0])}"] if rescued[0] else []
+    notes = [f"taken from demonstration cells: {', '.join(rescued[1])}"] if rescued[1] else []
     notes += [f"{len(edited)} edited course cells replaced by the released ones"] if edited else []
     notes += [f"{lost_text} text cells beside written answers left out"] if lost_text else []
     return Rebuilt(notebook, repairs, notes)
@@ -1002,7 +1002,7 @@ def choose_written(
             open_slots.append((slot, bool(tagged)))
 
     taken: set[int] = set()
-    for number, (slot, tagged) in enumerate(open_slots):
+    for number, (slot, present) in enumerate(open_slots):
         free = [
             cell
             for cell in gap(frame, cells, matches, slot.index, "markdown")
@@ -1018,7 +1018,7 @@ def choose_written(
             chosen[slot.index] = use
             taken |= {cell.position for cell in use}
             moved.append(slot.label)
-        elif not tagged:
+        elif not present:
             absent.append(slot.label)
     repairs = [f"written answers found beside their cells: {', '.join(moved)}"] if moved else []
     repairs += [f"written cells missing: {', '.join(absent)}"] if absent else []
@@ -1220,10 +1220,11 @@ def student_folders(drafts: Sequence[Draft], frames: Frames) -> dict[int, str]:
             if name_without_lesson(part, frames)
         ]
     counted = [number for number in paths if not drafts[number].problem] or list(paths)
+    deepest = max(len(paths[number]) for number in counted) if counted else 0
     level = 0  # the first folder in which the paths differ
-    while len({tuple(paths[number][: level + 1]) for number in counted}) == 1 and level < max(map(len, paths.values())):
+    while level < deepest and len({tuple(paths[number][: level + 1]) for number in counted}) == 1:
         level += 1
-    if all(len(paths[number]) <= level for number in counted):  # they never do: one student's folder, or all in one
+    if level == deepest:  # they never do: one student's folder, or all files in one
         level = max(level - 1, 0)
     result = {number: path[level] for number, path in paths.items() if len(path) > level}
 

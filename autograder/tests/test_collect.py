@@ -1,0 +1,1161 @@
+"""The collector against piles as they come: platforms, broken files, messy notebooks, hostile archives."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import zipfile
+from copy import deepcopy
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from autograder.pipeline import collect as module
+from autograder.pipeline.collect import CollectError, Submission, collect, copy_of, is_stub, names_of, safe_id
+
+Cells = list[dict[str, Any]]
+
+SETUP = """LESSON = "{lesson}"
+LANGUAGE = "{language}"
+RELEASE = "v0.1.0"
+STUDENT_ID = ""  # 學號
+STUDENT_NAME = ""
+
+from autograder import check, hint, start, use
+
+start(LESSON, LANGUAGE)"""
+STUB = '''def {name}(q, k, v):
+    """Rows of weights times v."""
+    raise NotImplementedError'''
+RIGHT = "def {name}(q, k, v):\n    return softmax(q @ k.T) @ v"
+WRONG = "def {name}(q, k, v):\n    return q @ k.T @ v"
+DEMO = """scores = torch.tensor([[8.2, 1.1, 0.3], [0.5, 2.0, 1.0]])
+weights = torch.softmax(scores, dim=-1)
+print(weights.sum(dim=-1), weights.max(dim=-1))
+shown = heat_map(weights)"""
+PLACEHOLDER = {"en": "*Write your answer here.*", "zh-TW": "*在此作答。*"}
+
+
+def graded(cell: nbformat.NotebookNode, grade_id: str, **values: Any) -> nbformat.NotebookNode:
+    fields = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
+    cell.metadata["nbgrader"] = {"grade_id": grade_id, **fields, **values}
+    return cell
+
+
+def release(lesson: str, language: str, answers: tuple[str, ...]) -> nbformat.NotebookNode:
+    """A released notebook as the builder writes it: set-up, demonstration, answers with checks, question, written."""
+    text = {"en": "Attention, row by row.", "zh-TW": "注意力機制，逐列來看。"}[language]
+    number = lesson[:2]
+    cells = [
+        new_markdown_cell(f"# {lesson} {text}", id="title"),
+        new_code_cell(SETUP.format(lesson=lesson, language=language), id="setup", metadata={"tags": ["setup"]}),
+        new_code_cell("import torch\nfrom torch import softmax", id="lesson-setup", metadata={"tags": ["setup"]}),
+        new_code_cell(DEMO, id="c-003"),
+    ]
+    for name in answers:
+        cells.append(new_markdown_cell(f"{text} ({name})", id=f"text-{name}"))
+        stub = new_code_cell(STUB.format(name=name), id=f"answer-{name}")
+        cells.append(graded(stub, f"answer-{name}", solution=True))
+        check = new_code_cell(f'check("{name}", {name})', id=f"check-{name}")
+        cells.append(graded(check, name, grade=True, locked=True, points=3))
+    experiment = (
+        f'chosen = use("{answers[0]}", {answers[0]})\nmath_scale = 2.0\ncurve = [chosen(n, n, n) for n in range(9)]'
+    )
+    cells.append(new_code_cell(experiment, id="c-010", metadata={"tags": ["experiment"]}))
+    cells.append(
+        graded(
+            new_code_cell(f'answer_{number}_q1 = ""', id=f"answer-{number}_q1"), f"answer-{number}_q1", solution=True
+        )
+    )
+    check = new_code_cell(f'check("{number}_q1", answer_{number}_q1)', id=f"check-{number}_q1")
+    cells.append(graded(check, f"{number}_q1", grade=True, locked=True, points=1))
+    cells.append(new_markdown_cell(f"## {text} Why?", id="text-why"))
+    written = new_markdown_cell(PLACEHOLDER[language], id=f"written-{number}_w1")
+    cells.append(graded(written, f"{number}_w1", grade=True, solution=True, points=2))
+    cells.append(new_markdown_cell(f"## {text} The end.", id="end"))
+    course = {"lesson": lesson, "language": language, "release": "v0.1.0"}
+    return new_notebook(cells=cells, metadata={"course": course})
+
+
+LESSONS = {"02_qkv": ("attend", "project"), "03_sqrt_dk": ("scale", "spread")}
+
+
+@pytest.fixture(scope="session")
+def lessons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("lessons")
+    for lesson, answers in LESSONS.items():
+        for language in PLACEHOLDER:
+            (root / language).mkdir(exist_ok=True)
+            nbformat.write(release(lesson, language, answers), root / language / f"{lesson}.ipynb")
+    return root
+
+
+@pytest.fixture
+def pile(tmp_path: Path) -> Path:
+    folder = tmp_path / "pile"
+    folder.mkdir()
+    return folder
+
+
+def handed_in(lesson: str = "02_qkv", language: str = "en", student: str = "", answer: str = RIGHT) -> dict[str, Any]:
+    """A notebook as plain JSON, solved, the student's id in the set-up cell if given."""
+    notebook = json.loads(nbformat.writes(release(lesson, language, LESSONS[lesson])))
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        for name in LESSONS[lesson]:
+            if cell["id"] == f"answer-{name}":
+                source = answer.format(name=name)
+        if cell["id"].endswith("_q1") and cell["id"].startswith("answer"):
+            source = source.replace('""', '"b"')
+        if cell["id"].startswith("written"):
+            source = "Because the variance grows with d_k."
+        cell["source"] = source.replace('STUDENT_ID = ""', f'STUDENT_ID = "{student}"')
+    return notebook
+
+
+def cell_at(notebook: dict[str, Any], id: str) -> dict[str, Any]:
+    return next(cell for cell in notebook["cells"] if cell.get("id") == id)
+
+
+def place(notebook: dict[str, Any], id: str) -> int:
+    return notebook["cells"].index(cell_at(notebook, id))
+
+
+def code(source: str, **extra: Any) -> dict[str, Any]:
+    return {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": source, **extra}
+
+
+def text(source: str, **extra: Any) -> dict[str, Any]:
+    return {"cell_type": "markdown", "metadata": {}, "source": source, **extra}
+
+
+def stripped(notebook: dict[str, Any]) -> dict[str, Any]:
+    """All metadata and ids gone, as some tools leave a notebook."""
+    for cell in notebook["cells"]:
+        cell["metadata"] = {}
+        cell.pop("id", None)
+    return {**notebook, "metadata": {}, "nbformat_minor": 0}
+
+
+def put(path: Path, notebook: dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    return path
+
+
+def one(pile: Path, lessons: Path, notebook: dict[str, Any], name: str = "s1/02_qkv.ipynb") -> Submission:
+    put(pile / name, notebook)
+    rows = collect(pile, lessons)
+    assert len(rows) == 1
+    return rows[0]
+
+
+def source_of(row: Submission, id: str) -> str:
+    assert row.notebook is not None
+    return next(cell.source for cell in row.notebook.cells if cell.id == id)
+
+
+def own(row: Submission) -> list[str]:
+    assert row.notebook is not None
+    return [cell.source for cell in row.notebook.cells if cell.metadata.get("tags") == ["student"]]
+
+
+def order(row: Submission) -> list[str]:
+    assert row.notebook is not None
+    return [cell.id for cell in row.notebook.cells]
+
+
+def zipped(
+    path: Path, members: dict[str, bytes | dict[str, Any]], date: tuple[int, ...] = (2026, 3, 1, 12, 0, 0)
+) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            data = content if isinstance(content, bytes) else json.dumps(content).encode()
+            archive.writestr(zipfile.ZipInfo(name, date), data, zipfile.ZIP_DEFLATED)  # type: ignore[arg-type]
+    return path
+
+
+def legacy_zip(path: Path, encoding: str, members: dict[str, bytes]) -> Path:
+    """A zip whose names are in an old encoding and do not say so."""
+    stand_ins = {
+        name: "".join(chr(ord("a") + n) * len(name.encode(encoding)) for n in [i]) for i, name in enumerate(members)
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(stand_ins[name], data)
+    data = buffer.getvalue()
+    for name, stand_in in stand_ins.items():
+        data = data.replace(stand_in.encode(), name.encode(encoding))
+    path.write_bytes(data)
+    return path
+
+
+# --- an ordinary submission -------------------------------------------------------------------------------------------
+
+
+def test_an_ordinary_submission_is_ok_and_complete(pile: Path, lessons: Path) -> None:
+    row = one(pile, lessons, handed_in())
+    assert (row.status, row.student_id, row.lesson, row.language, row.release) == ("ok", "s1", "02_qkv", "en", "v0.1.0")
+    assert row.reason == "Read as handed in."
+    assert row.source == "s1/02_qkv.ipynb"
+    assert source_of(row, "answer-attend") == RIGHT.format(name="attend")
+    assert source_of(row, "answer-02_q1") == 'answer_02_q1 = "b"'
+    assert source_of(row, "written-02_w1") == "Because the variance grows with d_k."
+    assert own(row) == []
+    frame = release("02_qkv", "en", LESSONS["02_qkv"])
+    assert order(row) == [cell.id for cell in frame.cells]
+    assert row.notebook is not None
+    nbformat.validate(row.notebook)
+
+
+def test_a_blank_submission_keeps_the_stubs(pile: Path, lessons: Path) -> None:
+    row = one(pile, lessons, json.loads(nbformat.writes(release("02_qkv", "en", LESSONS["02_qkv"]))))
+    assert row.status == "ok"
+    assert source_of(row, "answer-attend") == STUB.format(name="attend")
+    assert own(row) == []
+
+
+def test_outputs_are_cleared_and_points_are_the_release_s(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "check-attend")["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "3 of 3"}]
+    cell_at(notebook, "check-attend")["metadata"]["nbgrader"]["points"] = 300
+    row = one(pile, lessons, notebook)
+    assert row.notebook is not None
+    assert all(
+        cell.outputs == [] and cell.execution_count is None for cell in row.notebook.cells if cell.cell_type == "code"
+    )
+    check = next(cell for cell in row.notebook.cells if cell.id == "check-attend")
+    assert check.metadata.nbgrader.points == 3
+    assert (row.status, "given other points" in row.reason) == ("repaired", True)
+
+
+# --- containers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "student", "name"),
+    [
+        ("王小明_123456_assignsubmission_file_/02_qkv.ipynb", "123456", "王小明"),
+        ("王小明_123456_assignsubmission_file/x.ipynb", "123456", "王小明"),
+        ("王小明_123456_assignsubmission_file_x.ipynb", "123456", "王小明"),
+        ("王小明_123456/x.ipynb", "123456", "王小明"),
+        ("Group A-Ann Lee_4231_assignsubmission_file_/work/x.ipynb", "4231", "Group A-Ann Lee"),
+        ("wangxiaoming_12345_67890_02_qkv.ipynb", "12345", "wangxiaoming"),
+        ("王小明_LATE_12345_67890_Copy of 02_qkv-1.ipynb", "12345", "王小明"),
+        ("lee_12345_67890_work.zip/02_qkv.ipynb", "12345", "lee"),
+        ("s1/02_qkv.ipynb", "s1", "s1"),
+        ("submissions/02_qkv/王小明/x.ipynb", "王小明", "王小明"),
+        ("submitted/b123/02_qkv/02_qkv.ipynb", "b123", "b123"),
+        ("王小明 - 02_qkv.ipynb", "王小明", "王小明"),
+        ("Classroom/02_qkv/王小明 - Copy of 02_qkv.ipynb", "王小明", "王小明"),
+        ("「02_qkv_b123456.ipynb」的副本", "b123456", "b123456"),
+        ("02_qkv (1).ipynb", "unknown-1", "unknown-1"),
+    ],
+)
+def test_the_student_is_found_in_the_path(tmp_path: Path, lessons: Path, path: str, student: str, name: str) -> None:
+    inner, _, rest = path.partition(".zip/")
+    if rest:
+        content = zipped(tmp_path / "inner.zip", {rest: handed_in()}).read_bytes()
+        file = zipped(tmp_path / "pile.zip", {f"{inner}.zip": content})
+    else:
+        file = zipped(tmp_path / "pile.zip", {path: handed_in()})
+    (row,) = collect(file, lessons)
+    assert (row.student_id, row.student_name, row.status) == (student, name, "ok")
+    assert row.source == path
+    assert row.received == datetime(2026, 3, 1, 12)
+
+
+def test_a_class_in_folders(pile: Path, lessons: Path) -> None:
+    for student in ("ann", "bob"):
+        put(pile / "export" / student / "02_qkv.ipynb", handed_in())
+        put(pile / "export" / student / "deep" / "03_sqrt_dk.ipynb", handed_in("03_sqrt_dk"))
+    put(pile / "export" / "carl" / "x.ipynb", handed_in(student="somebody else"))
+    rows = collect(pile, lessons)
+    assert [(row.student_id, row.lesson) for row in rows] == [
+        ("ann", "02_qkv"),
+        ("ann", "03_sqrt_dk"),
+        ("bob", "02_qkv"),
+        ("bob", "03_sqrt_dk"),
+        ("carl", "02_qkv"),
+    ]
+
+
+def test_flat_files_take_the_id_in_the_notebook_then_the_file_name_then_unknown(pile: Path, lessons: Path) -> None:
+    put(pile / "hw/mine.ipynb", handed_in(student="b111"))
+    put(pile / "hw/02_qkv.ipynb", handed_in(student="b222"))
+    put(pile / "hw/02_qkv_carl.ipynb", handed_in())
+    put(pile / "hw/Copy of 02_qkv.ipynb", handed_in())
+    put(pile / "hw/02_qkv (1).ipynb", handed_in())
+    rows = {row.source: row for row in collect(pile, lessons)}
+    found = {source.removeprefix("hw/"): row.student_id for source, row in rows.items()}
+    assert found == {
+        "mine.ipynb": "b111",
+        "02_qkv.ipynb": "b222",
+        "02_qkv_carl.ipynb": "carl",
+        "02_qkv (1).ipynb": "unknown-1",
+        "Copy of 02_qkv.ipynb": "unknown-2",
+    }
+    assert "taken from the file name" in rows["hw/02_qkv_carl.ipynb"].reason
+    assert "No student id" in rows["hw/02_qkv (1).ipynb"].reason
+    assert all(row.status == "ok" for row in rows.values())
+
+
+@pytest.mark.parametrize(
+    ("source", "student"),
+    [
+        ('STUDENT_ID = "B11-22"  # @param {type:"string"}', "B11-22"),
+        ("STUDENT_ID: str = 'b1'", "b1"),
+        ("STUDENT_ID = 1122334", "1122334"),
+        ('%cd /content\nSTUDENT_ID = "b3"', "b3"),
+        ('STUDENT_ID = "b4\nprint(', "b4"),
+        ('STUDENT_ID = "Ｂ５"', "B5"),
+        ('STUDENT_ID = "a" + __import__("os").getcwd()', "unknown-1"),
+    ],
+)
+def test_the_student_id_is_read_from_text(pile: Path, lessons: Path, source: str, student: str) -> None:
+    notebook = stripped(handed_in())
+    notebook["cells"][1] = code(source)
+    assert one(pile, lessons, notebook, "02_qkv.ipynb").student_id == student
+
+
+def test_an_id_in_a_text_cell(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["cells"].insert(0, text("**學號**：b0990123\n姓名：王小明"))
+    assert one(pile, lessons, notebook, "02_qkv.ipynb").student_id == "b0990123"
+
+
+@pytest.mark.parametrize(
+    ("raw", "safe"),
+    [
+        ("../../etc", "etc"),
+        (".hidden", "hidden"),
+        ("a/b\\c", "a_b_c"),
+        ("a+b*?[x]", "a_b_x"),
+        ("王 小明", "王_小明"),
+        ("-rf", "rf"),
+        ("a,b\n", "a_b"),
+        ("x" * 300, "x" * 80),
+    ],
+)
+def test_ids_are_safe_folder_names(raw: str, safe: str) -> None:
+    assert safe_id(raw) == safe
+
+
+def test_ids_that_look_alike_once_safe_stay_two_students(pile: Path, lessons: Path) -> None:
+    put(pile / "a+b" / "x.ipynb", handed_in())
+    put(pile / "a b" / "x.ipynb", handed_in())
+    assert [(row.student_id, row.status) for row in collect(pile, lessons)] == [("a_b", "ok"), ("a_b-2", "ok")]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("02_qkv.ipynb", ("02_qkv", False, 0)),
+        ("Copy of 02_qkv.ipynb", ("02_qkv", True, 0)),
+        ("Copy of Copy of 02_qkv.ipynb", ("02_qkv", True, 0)),
+        ("02_qkv (1).ipynb", ("02_qkv", True, 1)),
+        ("02_qkv（3）.ipynb", ("02_qkv", True, 3)),
+        ("「02_qkv.ipynb」的副本", ("02_qkv", True, 0)),
+        ("「02_qkv.ipynb」的副本 (2).ipynb", ("02_qkv", True, 2)),
+        ("02_qkv 的副本.ipynb", ("02_qkv", True, 0)),
+        ("02_qkv - 副本.ipynb", ("02_qkv", True, 0)),
+        ("副本 02_qkv.ipynb", ("02_qkv", True, 0)),
+        ("02_qkv - Copy.ipynb", ("02_qkv", True, 0)),
+        ("02_qkv - Copy (4).ipynb", ("02_qkv", True, 4)),
+        ("02_qkv-Copy2.ipynb", ("02_qkv", True, 2)),
+        ("02_qkv.ipynb.txt", ("02_qkv", False, 0)),
+    ],
+)
+def test_copies_are_recognised(name: str, expected: tuple[str, bool, int]) -> None:
+    assert copy_of(name) == expected
+
+
+@pytest.mark.parametrize(
+    "name", ["Copy of 02_qkv.ipynb", "「02_qkv.ipynb」的副本", "02_qkv.ipynb.txt", "02_qkv (1).ipynb", "x", "x.json"]
+)
+def test_notebooks_under_any_name(pile: Path, lessons: Path, name: str) -> None:
+    assert one(pile, lessons, handed_in(), f"s1/{name}").status == "ok"
+
+
+def test_names_in_big5_utf8_and_with_backslash_bytes(tmp_path: Path, lessons: Path) -> None:
+    data = json.dumps(handed_in()).encode()
+    for encoding in ("cp950", "utf-8"):
+        file = legacy_zip(tmp_path / "pile.zip", encoding, {"許功蓋_4321_assignsubmission_file_/作業.ipynb": data})
+        (row,) = collect(file, lessons)
+        assert (row.student_id, row.student_name) == ("4321", "許功蓋")
+        assert row.source == "許功蓋_4321_assignsubmission_file_/作業.ipynb"
+
+
+def test_windows_paths_in_a_zip(tmp_path: Path, lessons: Path) -> None:
+    (row,) = collect(zipped(tmp_path / "p.zip", {"hw\\s7\\02_qkv.ipynb": handed_in()}), lessons)
+    assert (row.student_id, row.source) == ("s7", "hw/s7/02_qkv.ipynb")
+
+
+def test_names_from_macos_are_composed(tmp_path: Path, lessons: Path) -> None:
+    (row,) = collect(zipped(tmp_path / "p.zip", {"Jose\u0301/02_qkv.ipynb": handed_in()}), lessons)
+    assert row.student_id == "José"
+
+
+def test_litter_is_ignored(tmp_path: Path, pile: Path, lessons: Path) -> None:
+    litter = [
+        "__MACOSX/s1/._02_qkv.ipynb",
+        "s1/.DS_Store",
+        "s1/.ipynb_checkpoints/02_qkv-checkpoint.ipynb",
+        "s1/Thumbs.db",
+    ]
+    members: dict[str, Any] = {name: b"\0\5\7" for name in litter} | {"s1/02_qkv.ipynb": handed_in()}
+    assert [row.status for row in collect(zipped(tmp_path / "p.zip", members), lessons)] == ["ok"]
+    for name in litter:
+        (pile / name).parent.mkdir(parents=True, exist_ok=True)
+        (pile / name).write_bytes(b"junk")
+    assert one(pile, lessons, handed_in()).status == "ok"
+
+
+def test_zip_in_zip_and_zips_in_a_folder(tmp_path: Path, pile: Path, lessons: Path) -> None:
+    inner = zipped(tmp_path / "a.zip", {"02_qkv.ipynb": handed_in()}).read_bytes()
+    middle = zipped(tmp_path / "b.zip", {"work.zip": inner}).read_bytes()
+    (pile / "s1.zip").write_bytes(inner)
+    (pile / "s2.zip").write_bytes(middle)
+    rows = collect(pile, lessons)
+    assert [(row.student_id, row.status, row.source) for row in rows] == [
+        ("s1", "ok", "s1.zip/02_qkv.ipynb"),
+        ("s2", "ok", "s2.zip/work.zip/02_qkv.ipynb"),
+    ]
+
+
+# --- piles and files that cannot be read --------------------------------------------------------------------------------
+
+
+def test_a_pile_that_is_none_is_one_line(tmp_path: Path, pile: Path, lessons: Path) -> None:
+    (tmp_path / "no.zip").write_text("hello")
+    zipped(tmp_path / "empty.zip", {})
+    (tmp_path / "cut.zip").write_bytes(zipped(tmp_path / "w.zip", {"s1/x.ipynb": handed_in()}).read_bytes()[:-30])
+    for path, words in {
+        tmp_path / "no.zip": "neither a folder nor a zip",
+        tmp_path / "cut.zip": "neither a folder nor a zip",
+        tmp_path / "empty.zip": "holds no files",
+        pile: "holds no files",
+        tmp_path / "nowhere": "does not exist",
+    }.items():
+        with pytest.raises(CollectError, match=words) as caught:
+            collect(path, lessons)
+        assert "\n" not in str(caught.value)
+    put(pile / "s1" / "x.ipynb", handed_in())
+    with pytest.raises(CollectError, match="no released notebooks"):
+        collect(pile, tmp_path)
+
+
+WHOLE = json.dumps(handed_in())
+DEEP = WHOLE.replace('"metadata": {}', '"metadata": {"x": ' + "[" * 100_000 + "]" * 100_000 + "}", 1)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "empty"),
+        (b"\0" * 500, "empty"),
+        (b"<!DOCTYPE html><html><title>Google Drive - Quota exceeded</title>", "web page"),
+        (WHOLE[: len(WHOLE) // 2].encode(), "JSON ends too early"),
+        (WHOLE.replace(":", ";", 1).encode(), "JSON is damaged"),
+        (b"[1, 2]", "not a notebook"),
+        (b'{"cells": 3, "nbformat": 4}', "not a notebook"),
+        (b"PK\x03\x04 and more", "zip file under the name"),
+        (DEEP.encode(), "nested too deeply"),
+        (WHOLE.replace('"nbformat": 4', '"nbformat": ' + "9" * 5000, 1).encode(), "number"),
+        (b"\xff" * 400, "JSON"),
+    ],
+)
+def test_an_unreadable_file_is_a_row_and_the_others_are_graded(
+    pile: Path, lessons: Path, data: bytes, words: str
+) -> None:
+    (pile / "s1").mkdir()
+    (pile / "s1" / "02_qkv.ipynb").write_bytes(data)
+    put(pile / "s2" / "02_qkv.ipynb", handed_in())
+    bad, good = collect(pile, lessons)
+    assert (bad.status, bad.student_id, bad.lesson, bad.notebook) == ("unreadable", "s1", "02_qkv", None)
+    assert words in bad.reason
+    assert bad.reason.endswith(".") and "\n" not in bad.reason
+    assert good.status == "ok"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-32", "cp950"])
+def test_encodings(pile: Path, lessons: Path, encoding: str) -> None:
+    notebook = handed_in(language="zh-TW")
+    cell_at(notebook, "written-02_w1")["source"] = "因為變異數隨著維度成長"
+    (pile / "s1").mkdir()
+    (pile / "s1" / "x.ipynb").write_bytes(json.dumps(notebook, ensure_ascii=False).encode(encoding))
+    (row,) = collect(pile, lessons)
+    assert (row.status, row.language) == ("ok", "zh-TW")
+    assert source_of(row, "written-02_w1") == "因為變異數隨著維度成長"
+
+
+def test_other_files_are_rows_too(pile: Path, lessons: Path) -> None:
+    put(pile / "s1" / "02_qkv.ipynb", handed_in())
+    for name in ("report.pdf", "data.csv", "work.rar", "notes.txt", "page.html", "broken.zip"):
+        (pile / "s1" / name).write_bytes(b"hello")
+    rows = collect(pile, lessons)
+    assert {row.student_id for row in rows} == {"s1"}
+    reasons = {row.source.split("/")[1]: (row.status, row.reason) for row in rows}
+    assert reasons.pop("02_qkv.ipynb")[0] == "ok"
+    assert {status for status, _ in reasons.values()} == {"unreadable"}
+    assert reasons["report.pdf"][1] == "It is a .pdf file, not a notebook."
+    assert ".rar archive" in reasons["work.rar"][1]
+    assert "not a zip file" in reasons["broken.zip"][1]
+    assert len(reasons) == 6
+
+
+def test_numbers_and_characters_json_should_not_hold(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["metadata"]["x"] = [float("nan"), float("inf"), 10**400]
+    cell_at(notebook, "written-02_w1")["source"] = "half \ud800 a pair\0"
+    row = one(pile, lessons, notebook)
+    assert row.status == "ok"
+    assert source_of(row, "written-02_w1") == "half ? a pair"
+    assert row.notebook is not None
+    nbformat.writes(row.notebook).encode()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [None, 3, "x", [], {}],
+        [{"cell_type": ["code"], "source": {"a": 1}, "metadata": 7, "id": 9, "attachments": [1]}],
+        [{"cell_type": "code", "source": [1, None, "x = 1"], "metadata": {"nbgrader": [], "id": {}}}],
+        [code("x = " + "(" * 5000), code("-" * 50_000 + "1"), code("x = " + "+".join(["1"] * 50_000)), code("\\")],
+        [code("a.b" + ".c" * 40_000 + "\ndef attend(q, k, v):\n    return q")],
+    ],
+)
+def test_cells_of_any_shape_do_not_raise(pile: Path, lessons: Path, cells: list[Any]) -> None:
+    notebook = handed_in()
+    notebook["cells"] += cells
+    row = one(pile, lessons, notebook)
+    assert row.status in {"ok", "repaired"}
+    assert row.notebook is not None
+    nbformat.validate(row.notebook)
+
+
+def test_too_many_cells(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["cells"] += [code("x = 1")] * module.CELL_LIMIT
+    assert "cells" in one(pile, lessons, notebook).reason
+
+
+def test_an_unknown_lesson_is_a_row(pile: Path, lessons: Path) -> None:
+    notebook = new_notebook(cells=[new_code_cell("x = 1")], metadata={"course": {"lesson": "99_moon"}})
+    row = one(pile, lessons, json.loads(nbformat.writes(notebook)), "s1/x.ipynb")
+    assert (row.status, row.lesson, row.notebook) == ("unknown lesson", None, None)
+    assert '"99_moon"' in row.reason
+    other = one(pile, lessons, json.loads(nbformat.writes(new_notebook(cells=[]))), "s1/x.ipynb")
+    assert other.reason == "It fits no released lesson."
+
+
+# --- archives with bad intent ---------------------------------------------------------------------------------------------
+
+
+def test_paths_out_of_the_archive_and_links_are_refused(tmp_path: Path, lessons: Path) -> None:
+    link = zipfile.ZipInfo("s3/02_qkv.ipynb")
+    link.external_attr = (stat.S_IFLNK | 0o777) << 16
+    file = zipped(
+        tmp_path / "p.zip",
+        {
+            "../../s1/x.ipynb": handed_in(),
+            "/s2/x.ipynb": handed_in(),
+            "C:\\s4\\x.ipynb": handed_in(),
+            "s5/x.ipynb": handed_in(),
+        },
+    )
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr(link, "/etc/passwd")
+    rows = {row.source: row for row in collect(file, lessons)}
+    assert rows.pop("s5/x.ipynb").status == "ok"
+    assert {row.status for row in rows.values()} == {"unreadable"}
+    assert "symbolic link" in rows.pop("s3/02_qkv.ipynb").reason
+    assert len(rows) == 3
+    assert all("leads out" in row.reason for row in rows.values())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.zip"]
+
+
+def test_links_and_pipes_in_a_folder_are_refused(tmp_path: Path, pile: Path, lessons: Path) -> None:
+    secret = put(tmp_path / "secret" / "02_qkv.ipynb", handed_in())
+    put(pile / "s0" / "02_qkv.ipynb", handed_in())
+    for student in ("s1", "s2", "s3"):
+        (pile / student).mkdir()
+    (pile / "s1" / "02_qkv.ipynb").symlink_to(secret)
+    (pile / "s2" / "folder").symlink_to(secret.parent)
+    os.mkfifo(pile / "s3" / "02_qkv.ipynb")
+    reasons = [row.reason for row in collect(pile, lessons)]
+    assert reasons[1:] == ["It is a symbolic link.", "It is a symbolic link.", "It is not a regular file."]
+
+
+def test_bombs_cost_only_their_own_row(tmp_path: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILE_LIMIT", 3 * 2**20)
+    monkeypatch.setattr(module, "NESTED_LIMIT", 5 * 2**20)
+    zeros = b"0" * (2 * 2**20)
+    inner = zipped(tmp_path / "i.zip", {f"{n}.ipynb": zeros for n in range(9)}).read_bytes()
+    deep = inner
+    for _ in range(4):
+        deep = zipped(tmp_path / "d.zip", {"next.zip": deep}).read_bytes()
+    file = zipped(
+        tmp_path / "p.zip",
+        {"s1/big.ipynb": zeros * 2, "s2/i.zip": inner, "s3/d.zip": deep, "s4/02_qkv.ipynb": handed_in()},
+    )
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("s5/tight.ipynb", b"0" * (2 * 2**20 + 1))
+    rows = collect(file, lessons)
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        reasons.setdefault(row.student_id, []).append(row.reason)
+    assert reasons["s1"] == ["It unpacks to more than 3 MB."]
+    assert sum("more than the limit" in reason for reason in reasons["s2"]) == 7
+    assert "nested" in reasons["s3"][0]
+    assert reasons["s4"] == ["Read as handed in."]
+    assert "zip bomb" in reasons["s5"][0]
+
+
+def test_the_total_limit_spares_the_small_files(pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TOTAL_LIMIT", 100_000)
+    (pile / "a").mkdir()
+    (pile / "a" / "huge.ipynb").write_text(" " * 99_000)
+    put(pile / "b" / "02_qkv.ipynb", handed_in())
+    huge, small = collect(pile, lessons)
+    assert ("more than" in huge.reason, small.status) == (True, "ok")
+
+
+def test_members_that_are_locked_or_damaged(tmp_path: Path, lessons: Path) -> None:
+    file = zipped(
+        tmp_path / "p.zip",
+        {"s1/02_qkv.ipynb": handed_in(), "s2/02_qkv.ipynb": handed_in(answer=WRONG), "s3/02_qkv.ipynb": handed_in()},
+    )
+    with zipfile.ZipFile(file) as archive:
+        locked, damaged, _ = archive.infolist()
+    data = bytearray(file.read_bytes())
+    data[locked.header_offset + 6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    data[damaged.header_offset + 200] ^= 0xFF
+    file.write_bytes(data)
+    reasons = [row.reason for row in collect(file, lessons)]
+    assert reasons[0] == "It is locked with a password."
+    assert reasons[1].startswith("It is damaged inside the zip")
+    assert reasons[2] == "Read as handed in."
+
+
+# --- formats --------------------------------------------------------------------------------------------------------------
+
+
+def as_colab(notebook: dict[str, Any]) -> dict[str, Any]:
+    """nbformat 4.0: ids in the metadata, `widgets` without `state`, outputs kept."""
+    for cell in notebook["cells"]:
+        cell["metadata"] = {**cell["metadata"], "id": cell.pop("id"), "colab": {"base_uri": "x"}}
+        cell["source"] = cell["source"].splitlines(keepends=True)
+    metadata = {**notebook["metadata"], "colab": {"provenance": []}, "widgets": {"application/x": {"no": "state"}}}
+    return {**notebook, "nbformat_minor": 0, "metadata": metadata}
+
+
+def test_colab_rewrites(pile: Path, lessons: Path) -> None:
+    row = one(pile, lessons, as_colab(handed_in()))
+    assert (row.status, row.reason) == ("ok", "Read as handed in.")
+    assert source_of(row, "answer-project") == RIGHT.format(name="project")
+
+
+def test_colab_ids_without_nbgrader_metadata(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    for cell in notebook["cells"]:
+        cell["metadata"].pop("nbgrader", None)
+    row = one(pile, lessons, as_colab(notebook))
+    assert (row.status, source_of(row, "answer-attend")) == ("ok", RIGHT.format(name="attend"))
+
+
+def test_cells_without_ids(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    for cell in notebook["cells"]:
+        del cell["id"]
+    assert one(pile, lessons, notebook).status == "ok"
+
+
+def test_nbformat_3(pile: Path, lessons: Path) -> None:
+    cells = []
+    for cell in handed_in()["cells"]:
+        key = "input" if cell["cell_type"] == "code" else "source"
+        cells.append(
+            {"cell_type": cell["cell_type"], "metadata": cell["metadata"], key: cell["source"], "language": "python"}
+        )
+    old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""}, "worksheets": [{"cells": cells}]}
+    row = one(pile, lessons, old)
+    assert (row.status, row.lesson) == ("ok", "02_qkv")
+    assert source_of(row, "answer-attend") == RIGHT.format(name="attend")
+
+
+@pytest.mark.parametrize("style", ["nbconvert", "percent", "light"])
+def test_a_script_export(pile: Path, lessons: Path, style: str) -> None:
+    import jupytext
+
+    notebook = nbformat.from_dict(handed_in(student="b1"))
+    if style == "nbconvert":
+        parts = [
+            f"# In[{n}]:\n\n\n{cell.source}\n" if cell.cell_type == "code" else "# " + cell.source.replace("\n", "\n# ")
+            for n, cell in enumerate(notebook.cells)
+        ]
+        script = "#!/usr/bin/env python\n# coding: utf-8\n\n" + "\n\n".join(parts)
+    else:
+        script = jupytext.writes(notebook, fmt=f"py:{style}")
+    (pile / "02_qkv.py").write_text(script, encoding="utf-8")
+    (row,) = collect(pile, lessons)
+    assert (row.student_id, row.lesson, row.status) == ("b1", "02_qkv", "ok" if style == "percent" else row.status)
+    assert "script" in row.reason
+    assert source_of(row, "answer-attend").rstrip() == RIGHT.format(name="attend")
+    assert source_of(row, "answer-02_q1") == 'answer_02_q1 = "b"'
+
+
+def test_a_script_of_one_block(pile: Path, lessons: Path) -> None:
+    script = (
+        "import torch\ndef attend(q, k, v):\n    return q\ndef project(q, k, v):\n    return k\nanswer_02_q1 = 'b'\n"
+    )
+    (pile / "s1").mkdir()
+    (pile / "s1" / "02_qkv.py").write_text(script)
+    (row,) = collect(pile, lessons)
+    joined = "\n".join(cell.source for cell in row.notebook.cells if cell.cell_type == "code")  # type: ignore[union-attr]
+    assert "NotImplementedError" not in joined
+    assert joined.count("def attend") == joined.count("def project") == 1
+
+
+def test_100_mb_of_outputs(tmp_path: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    output = {"output_type": "stream", "name": "stdout", "text": ["x" * 999 + "\n"] * 1000}
+    cell_at(notebook, "c-010")["outputs"] = [output] * 100
+    file = zipped(tmp_path / "p.zip", {"s1/02_qkv.ipynb": notebook})
+    (row,) = collect(file, lessons)
+    assert row.status == "ok"
+
+
+# --- lesson and language ----------------------------------------------------------------------------------------------------
+
+
+def test_lesson_by_setup_file_name_then_content(pile: Path, lessons: Path) -> None:
+    for where in ("setup", "name", "content"):
+        notebook = stripped(handed_in("03_sqrt_dk", "zh-TW"))
+        if where != "setup":
+            del notebook["cells"][1]
+        name = "homework.ipynb" if where != "name" else "Copy of 03-sqrt-dk (1).ipynb"
+        put(pile / where / name, notebook)
+    rows = collect(pile, lessons)
+    assert [(row.student_id, row.lesson, row.language) for row in rows] == [
+        ("content", "03_sqrt_dk", "zh-TW"),
+        ("name", "03_sqrt_dk", "zh-TW"),
+        ("setup", "03_sqrt_dk", "zh-TW"),
+    ]
+
+
+def test_the_frame_has_the_language_of_the_submission(pile: Path, lessons: Path) -> None:
+    row = one(pile, lessons, handed_in(language="zh-TW"))
+    assert "注意力" in source_of(row, "title")
+
+
+def test_an_older_release_is_said(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["metadata"]["course"]["release"] = "v0.0.9"
+    notebook["cells"] = [cell for cell in notebook["cells"] if "project" not in cell["id"]]
+    row = one(pile, lessons, notebook)
+    assert "made from release v0.0.9, graded against v0.1.0" in row.reason
+    assert "Answer cells missing: project" in row.reason
+    assert source_of(row, "answer-project") == STUB.format(name="project")
+
+
+# --- several files ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_file_counts(tmp_path: Path, lessons: Path) -> None:
+    file = tmp_path / "p.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, day, answer in (("a.ipynb", 1, WRONG), ("b.ipynb", 9, RIGHT), ("c.ipynb", 5, WRONG)):
+            archive.writestr(
+                zipfile.ZipInfo(f"x_77_assignsubmission_file_/{name}", (2026, 3, day, 0, 0, 0)),
+                json.dumps(handed_in(answer=answer)),
+            )
+    rows = collect(file, lessons)
+    assert [row.status for row in rows] == ["superseded", "ok", "superseded"]
+    assert rows[1].reason.endswith("the newest of 3 files of this student and lesson.")
+    assert source_of(rows[1], "answer-attend") == RIGHT.format(name="attend")
+    assert "b.ipynb is graded instead" in rows[0].reason
+    assert rows[0].notebook is None
+
+
+@pytest.mark.parametrize(
+    ("names", "newest"),
+    [
+        (["02_qkv.ipynb", "02_qkv (2).ipynb", "02_qkv (1).ipynb"], "02_qkv (2).ipynb"),
+        (["02_qkv (10).ipynb", "02_qkv (9).ipynb"], "02_qkv (10).ipynb"),
+        (["alpha.ipynb", "beta.ipynb"], "beta.ipynb"),
+        (["02_qkv.ipynb", "z.py"], "02_qkv.ipynb"),
+    ],
+)
+def test_without_dates_the_number_then_the_name_counts(
+    tmp_path: Path, lessons: Path, names: list[str], newest: str
+) -> None:
+    script = b"def attend(q, k, v):\n    return q\n"
+    content: dict[str, Any] = {
+        f"x_77_assignsubmission_file_/{name}": script if name.endswith("py") else handed_in() for name in names
+    }
+    rows = collect(zipped(tmp_path / "p.zip", content, (1980, 1, 1, 0, 0, 0)), lessons)
+    assert [row.source.split("/")[1] for row in rows if row.status == "ok"] == [newest]
+    assert all(row.received is None for row in rows)
+
+
+def test_canvas_numbers_repeated_uploads(tmp_path: Path, lessons: Path) -> None:
+    content: dict[str, Any] = {
+        f"lee_12345_6789{n}_02_qkv{suffix}.ipynb": handed_in() for n, suffix in enumerate(["", "-1"])
+    }
+    rows = collect(zipped(tmp_path / "p.zip", content), lessons)
+    assert [row.source for row in rows if row.status == "ok"] == ["lee_12345_67891_02_qkv-1.ipynb"]
+
+
+def test_two_languages_are_one_lesson(pile: Path, lessons: Path) -> None:
+    old = put(pile / "s1" / "english.ipynb", handed_in())
+    put(pile / "s1" / "chinese.ipynb", handed_in(language="zh-TW"))
+    os.utime(old, (10**9, 10**9))
+    put(pile / "s2" / "02_qkv.ipynb", handed_in())
+    rows = collect(pile, lessons)
+    assert [(row.language, row.status) for row in rows[:2]] == [("zh-TW", "ok"), ("en", "superseded")]
+
+
+def test_an_unreadable_newer_file_does_not_supersede(pile: Path, lessons: Path) -> None:
+    os.utime(put(pile / "s1" / "02_qkv.ipynb", handed_in()), (10**9, 10**9))
+    (pile / "s1" / "02_qkv (1).ipynb").write_bytes(b"")
+    assert [row.status for row in collect(pile, lessons)] == ["unreadable", "ok"]
+
+
+# --- answers --------------------------------------------------------------------------------------------------------------------
+
+
+def test_everything_stripped_and_reordered(pile: Path, lessons: Path) -> None:
+    notebook = stripped(handed_in())
+    notebook["cells"] = notebook["cells"][:4] + notebook["cells"][:3:-1]
+    row = one(pile, lessons, notebook)
+    assert row.status == "repaired"
+    for name in LESSONS["02_qkv"]:
+        assert source_of(row, f"answer-{name}") == RIGHT.format(name=name)
+    assert source_of(row, "answer-02_q1") == 'answer_02_q1 = "b"'
+    assert own(row) == []
+
+
+def test_everything_stripped_in_order(pile: Path, lessons: Path) -> None:
+    row = one(pile, lessons, stripped(handed_in()))
+    assert source_of(row, "written-02_w1") == "Because the variance grows with d_k."
+    assert own(row) == []
+    assert "found by name or place" in row.reason
+
+
+def test_old_wrong_new_right(pile: Path, lessons: Path) -> None:
+    notebook = handed_in(answer=WRONG)
+    right = code(RIGHT.format(name="attend"))
+    notebook["cells"].insert(place(notebook, "check-attend") + 1, right)
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "answer-attend") == RIGHT.format(name="attend")
+    assert own(row) == [WRONG.format(name="attend")]
+    assert order(row).index("own-1") < order(row).index("answer-attend")
+    assert (row.status, "several versions, the last one taken: attend" in row.reason) == ("repaired", True)
+
+
+def test_a_copied_answer_cell_with_the_same_grade_id(pile: Path, lessons: Path) -> None:
+    notebook = handed_in(answer=WRONG)
+    copied = deepcopy(cell_at(notebook, "answer-attend")) | {"id": "f00", "source": RIGHT.format(name="attend")}
+    notebook["cells"].insert(place(notebook, "answer-attend") + 1, copied)
+    assert source_of(one(pile, lessons, notebook), "answer-attend") == RIGHT.format(name="attend")
+
+
+def test_a_stub_after_the_answer_does_not_count(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "answer-attend")["source"] = STUB.format(name="attend")
+    notebook["cells"].insert(place(notebook, "answer-attend"), code(RIGHT.format(name="attend")))
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "answer-attend") == RIGHT.format(name="attend")
+    assert own(row) == []
+
+
+def test_the_last_version_wins_also_when_three_follow_the_check(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    at = place(notebook, "check-attend") + 1
+    notebook["cells"][at:at] = [code("def attend(q, k, v):\n    return 2"), code("def attend(q, k, v):\n    return 3")]
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "answer-attend").endswith("return 3")
+    # Run from top to bottom, the third version is what stays defined.
+    assert [order(row).index(id) for id in ("own-1", "own-2")] < [order(row).index("answer-attend")] * 2
+    assert order(row).index("own-2") < order(row).index("answer-attend")
+
+
+def test_an_answer_over_two_cells_and_an_import_of_ones_own(pile: Path, lessons: Path) -> None:
+    notebook = handed_in(answer="def {name}(q, k, v):\n    return helper(q, math.pi)")
+    at = place(notebook, "answer-attend")
+    notebook["cells"][at:at] = [code("import math"), code("def helper(q, p):\n    return q * p")]
+    row = one(pile, lessons, notebook)
+    assert (row.status, own(row)) == ("ok", ["import math", "def helper(q, p):\n    return q * p"])
+    assert order(row)[at : at + 3] == ["own-1", "own-2", "answer-attend"]
+
+
+def test_the_helper_in_the_answer_cell_and_the_answer_in_a_new_one(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "answer-attend")["source"] = "def helper(q):\n    return q"
+    notebook["cells"].insert(place(notebook, "check-attend"), code("def attend(q, k, v):\n    return helper(q)"))
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "answer-attend") == "def attend(q, k, v):\n    return helper(q)"
+    assert own(row) == ["def helper(q):\n    return q"]
+    assert order(row).index("own-1") < order(row).index("answer-attend")
+
+
+def test_what_a_late_answer_needs_moves_with_it(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "answer-attend")["source"] = STUB.format(name="attend")
+    notebook["cells"] += [
+        code("import math"),
+        code("scale_of = lambda d: math.sqrt(d)"),
+        code("print(attend)"),
+        code("def attend(q, k, v):\n    return q / scale_of(2)"),
+    ]
+    row = one(pile, lessons, notebook)
+    ids = order(row)
+    assert own(row) == ["import math", "scale_of = lambda d: math.sqrt(d)", "print(attend)"]
+    assert ids.index("own-1") < ids.index("own-2") < ids.index("answer-attend") < ids.index("own-3")
+    assert "2 own cells moved up" in row.reason
+
+
+@pytest.mark.parametrize("id", ["setup", "lesson-setup", "c-003", "c-010", "check-project"])
+def test_an_import_written_into_a_course_cell_is_kept(pile: Path, lessons: Path, id: str) -> None:
+    notebook = handed_in(answer="def {name}(q, k, v):\n    return math.pi")
+    cell_at(notebook, id)["source"] += "\nimport math"
+    row = one(pile, lessons, notebook)
+    assert own(row) == ["import math"]
+    assert (row.status, "ept from edited course cells: math" in row.reason) == ("repaired", True)
+    assert order(row).index("own-1") < order(row).index("answer-attend")
+
+
+def test_a_value_of_a_demonstration_is_there_for_the_answer(pile: Path, lessons: Path) -> None:
+    notebook = handed_in(answer="def {name}(q, k, v):\n    return weights @ v")
+    row = one(pile, lessons, notebook)
+    assert own(row) == [
+        "scores = torch.tensor([[8.2, 1.1, 0.3], [0.5, 2.0, 1.0]])",
+        "weights = torch.softmax(scores, dim=-1)",
+    ]
+    assert (row.status, "aken from demonstration cells: weights, scores" in row.reason) == ("ok", True)
+
+
+def test_own_cells_stay_where_they_were_and_stubs_are_not_own(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["cells"].insert(0, code("from google.colab import drive\ndrive.mount('/content/drive')"))
+    notebook["cells"].insert(place(notebook, "c-003") + 1, code("%cd /content\n!pip install x"))
+    notebook["cells"].insert(place(notebook, "end"), code(STUB.format(name="attend")))
+    notebook["cells"] += [code("torch.manual_seed(1)"), code("# nothing\n"), code("")]
+    row = one(pile, lessons, notebook)
+    ids = order(row)
+    assert own(row)[1:] == ["%cd /content\n!pip install x", "torch.manual_seed(1)"]
+    assert (ids[0], ids[ids.index("c-003") + 1], ids[-1]) == ("own-1", "own-2", "own-3")
+    assert row.status == "ok"
+
+
+@pytest.mark.parametrize("keep", ["id", "nothing"])
+def test_edited_course_cells_are_not_own_cells(pile: Path, lessons: Path, keep: str) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "c-003")["source"] = DEMO.replace("8.2", "9.9")
+    cell_at(notebook, "setup")["source"] = cell_at(notebook, "setup")["source"].replace(
+        'STUDENT_NAME = ""', 'STUDENT_NAME = "Ann"'
+    )
+    cell_at(notebook, "c-010")["source"] = cell_at(notebook, "c-010")["source"].replace("range(9)", "range(99)")
+    row = one(pile, lessons, notebook if keep == "id" else stripped(notebook))
+    assert own(row) == []
+    assert "2 edited course cells replaced" in row.reason
+    assert source_of(row, "c-003") == DEMO
+
+
+def test_use_in_an_own_cell_is_no_answer(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["cells"].append(code('attend = use("attend", attend)'))
+    assert source_of(one(pile, lessons, notebook), "answer-attend") == RIGHT.format(name="attend")
+
+
+def test_an_answer_with_a_syntax_error_stays_in_its_place(pile: Path, lessons: Path) -> None:
+    broken = "def attend(q, k, v:\n    return q"
+    for notebook in (handed_in(), stripped(handed_in())):
+        next(c for c in notebook["cells"] if c["source"].startswith("def attend"))["source"] = broken
+        row = one(pile, lessons, notebook)
+        assert (source_of(row, "answer-attend"), own(row)) == (broken, [])
+
+
+@pytest.mark.parametrize(
+    "line", ["%%time", "%matplotlib inline", "!pip install x", "x = !ls", "attend??", "files = %who"]
+)
+def test_magics_do_not_hide_an_answer(pile: Path, lessons: Path, line: str) -> None:
+    source = line + "\n" + RIGHT.format(name="attend")
+    notebook = stripped(handed_in())
+    next(c for c in notebook["cells"] if c["source"].startswith("def attend"))["source"] = source
+    assert source_of(one(pile, lessons, notebook), "answer-attend") == source
+
+
+def test_an_answer_without_tags_under_another_name_is_found_by_its_place(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "answer-attend").update(code("def attention(q, k, v):\n    return q", id="zz"))
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "answer-attend") == "def attention(q, k, v):\n    return q"
+    assert own(row) == []
+
+
+def test_all_answers_in_one_cell(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    both = RIGHT.format(name="attend") + "\n\n" + RIGHT.format(name="project")
+    cell_at(notebook, "answer-project")["source"] = STUB.format(name="project")
+    cell_at(notebook, "answer-attend")["source"] = both
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "answer-attend") == both
+    assert source_of(row, "answer-project") == "# Answered in the cell of attend."
+
+
+def test_answers_in_each_other_s_cells(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    one_cell, other = cell_at(notebook, "answer-attend"), cell_at(notebook, "answer-project")
+    one_cell["source"], other["source"] = other["source"], one_cell["source"]
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "answer-attend") == RIGHT.format(name="attend")
+    assert source_of(row, "answer-project") == RIGHT.format(name="project")
+
+
+def test_an_answer_turned_into_text_is_said(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "answer-attend")["cell_type"] = "markdown"
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "answer-attend") == STUB.format(name="attend")
+    assert (row.status, "turned into text: attend" in row.reason) == ("repaired", True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("delete", "check cells missing, the released ones used: attend"),
+        ("edit", "check cells edited, the released ones used: attend"),
+        ("text", "check cells turned into text, the released ones used: attend"),
+        ("copy", "check cells copied, the released ones used: attend"),
+        ("skip", ""),
+    ],
+)
+def test_check_cells_are_always_the_release_s(pile: Path, lessons: Path, change: str, words: str) -> None:
+    notebook = handed_in()
+    check = cell_at(notebook, "check-attend")
+    if change == "delete":
+        notebook["cells"].remove(check)
+    elif change == "edit":
+        check["source"] = "assert True"
+    elif change == "text":
+        check["cell_type"] = "markdown"
+    elif change == "copy":
+        notebook["cells"].insert(5, deepcopy(check))
+    else:
+        check["metadata"]["tags"] = ["skip-execution"]
+    row = one(pile, lessons, notebook)
+    assert row.notebook is not None
+    cells = [cell for cell in row.notebook.cells if cell.id == "check-attend"]
+    assert [(cell.cell_type, cell.source) for cell in cells] == [("code", 'check("attend", attend)')]
+    assert "tags" not in cells[0].metadata
+    assert own(row) == []
+    assert row.status == ("repaired" if words else "ok")
+    assert words in row.reason.lower()
+
+
+# --- written answers ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_written_answer_in_a_new_cell_or_two(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "written-02_w1")["source"] = PLACEHOLDER["en"]
+    notebook["cells"][place(notebook, "end") : place(notebook, "end")] = [text("First,"), text("second.")]
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "written-02_w1") == "First,\n\nsecond."
+    assert (row.status, "02_w1" in row.reason) == ("repaired", True)
+
+
+def test_text_beside_a_written_answer_is_counted_and_other_text_is_not(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["cells"].insert(place(notebook, "end"), text("one more thought"))
+    notebook["cells"].insert(2, text("my notes"))
+    row = one(pile, lessons, notebook)
+    assert source_of(row, "written-02_w1") == "Because the variance grows with d_k."
+    assert row.reason == "1 text cells beside written answers left out."
+
+
+def test_pictures_in_a_written_answer_are_kept(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell = cell_at(notebook, "written-02_w1")
+    cell["source"] = "![](attachment:a.png)"
+    cell["attachments"] = {"a.png": {"image/png": "aGk="}, "b.svg": {"image/svg+xml": "<svg onload=alert(1)>"}}
+    row = one(pile, lessons, notebook)
+    assert row.notebook is not None
+    kept = next(cell for cell in row.notebook.cells if cell.id == "written-02_w1")
+    assert kept.attachments == {"a.png": {"image/png": "aGk="}}
+    nbformat.validate(row.notebook)
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_order_is_the_same_every_time_and_nothing_runs(pile: Path, lessons: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    evil = f"import pathlib; pathlib.Path({str(mark)!r}).touch()"
+    for student in ("c", "a", "b"):
+        for lesson in ("03_sqrt_dk", "02_qkv"):
+            notebook = handed_in(lesson)
+            notebook["cells"].insert(0, code(evil))
+            put(pile / student / f"{lesson}.ipynb", notebook)
+    first, second = collect(pile, lessons), collect(pile, lessons)
+    assert first == second
+    keys = [(row.student_id, row.lesson) for row in first]
+    assert keys == sorted(keys) and len(keys) == 6
+    assert not mark.exists()
+
+
+def test_the_frames_are_not_changed(pile: Path, lessons: Path) -> None:
+    frames = module.load_frames(lessons)
+    before = nbformat.writes(frames["02_qkv"]["en"].notebook)
+    draft = module.read_draft(module.File(("s1", "x.ipynb"), None, json.dumps(handed_in()).encode()))
+    module.rebuild(frames["02_qkv"]["en"], draft.cells)
+    assert nbformat.writes(frames["02_qkv"]["en"].notebook) == before
+
+
+@pytest.mark.parametrize(
+    ("source", "defined", "needed"),
+    [
+        ("import a.b as c, d.e\nx, (y, *z) = f(1)", {"c", "d", "x", "y", "z"}, {"f"}),
+        ("def g(a=u):\n    b = 1\n    return a + b + w", {"g"}, {"u", "w"}),
+        ("if p:\n    q = 1\nfor r in s:\n    pass", {"q", "r"}, {"p", "s"}),
+        ("class K(B):\n    n = 2\n    def m(self):\n        return h", {"K"}, {"B", "h"}),
+        ("def attend(q, k\nclass Z\nn: int = 3\nx == 1", {"attend", "Z", "n"}, set()),
+    ],
+)
+def test_names(source: str, defined: set[str], needed: set[str]) -> None:
+    assert names_of(source).defined == defined
+    assert names_of(source).needed == needed
+
+
+@pytest.mark.parametrize(
+    ("source", "stub"),
+    [
+        ("def f():\n    'text'\n    raise NotImplementedError", True),
+        ("def f():\n    raise NotImplementedError('later')", True),
+        ("def f():\n    ...", True),
+        ("f = ''", True),
+        ("f = ...", True),
+        (
+            "class f:\n    def __init__(self):\n        self.a = 1\n    def go(self):\n        raise NotImplementedError",
+            True,
+        ),
+        ("class f:\n    def go(self):\n        return 1", False),
+        ("def f():\n    return 1", False),
+        ("f = 'b'", False),
+        ("from x import f", False),
+        ("def g():\n    pass", False),
+        ("if True:\n    def f():\n        return 1", False),
+    ],
+)
+def test_stubs(source: str, stub: bool) -> None:
+    assert is_stub(source, frozenset({"f"})) is stub

@@ -1,0 +1,140 @@
+"""A forbidden call is seen while the answer runs and in its source; an allowed one never is."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from autograder.guard import (
+    ForbiddenCall,
+    Sighting,
+    find,
+    forbidden_in_source,
+    set_trap,
+    watch,
+)
+
+SDPA = "torch.nn.functional.scaled_dot_product_attention"
+x = torch.ones(1, 2, 3)
+early_bound = F.scaled_dot_product_attention
+
+
+def ours(value: torch.Tensor) -> torch.Tensor:
+    return value + 1
+
+
+def with_closure(shift: float):
+    def inner(value: torch.Tensor, *, times: int = 1) -> torch.Tensor:
+        return value + shift * times
+
+    return inner
+
+
+RUNNING = {
+    "function": (SDPA, lambda: F.scaled_dot_product_attention(x, x, x)),
+    "bound before": (SDPA, lambda: early_bound(x, x, x)),
+    "by getattr": (SDPA, lambda: getattr(F, "scaled_dot_" + "product_attention")(x, x, x)),
+    "class": ("torch.nn.MultiheadAttention", lambda: nn.MultiheadAttention(4, 1)),
+    "subclass": ("torch.nn.MultiheadAttention", lambda: type("Mine", (nn.MultiheadAttention,), {})(4, 1)),
+    "method": ("torch.Tensor.softmax", lambda: x.softmax(-1)),
+    "python function": ("torch.nn.functional.softmax", lambda: F.softmax(x, -1)),
+    "whole module": ("torch.func.*", lambda: torch.func.jacrev(torch.sin)(x)),
+    "autograd": ("torch.autograd.*", lambda: torch.autograd.grad(x.clone().requires_grad_().sum(), [x])),
+    "backward": ("torch.Tensor.backward", lambda: x.clone().requires_grad_().sum().backward()),
+    "distribution": ("torch.distributions.*", lambda: torch.distributions.Categorical(torch.ones(2))),
+    "own reference": (ours, lambda: ours(x)),
+}
+
+
+@pytest.mark.parametrize("target, call", RUNNING.values(), ids=RUNNING.keys())
+def test_seen_while_it_runs(target, call):
+    seen: list[Sighting] = []
+    with watch([target], seen), pytest.raises(ForbiddenCall):
+        call()
+    assert len(seen) == 1
+    assert seen[0].line > 0
+
+
+def test_swallowing_the_exception_does_not_hide_the_call():
+    seen: list[Sighting] = []
+    with watch([SDPA], seen):
+        try:
+            F.scaled_dot_product_attention(x, x, x)
+        except Exception:
+            pass
+    assert [s.name for s in seen] == [SDPA]
+
+
+@pytest.mark.parametrize("target", [target for target, _ in RUNNING.values()], ids=RUNNING.keys())
+def test_all_is_as_before_afterwards(target):
+    with watch([target], []):
+        pass
+    assert torch.equal(ours(x), x + 1)
+    assert F.softmax(x, -1).sum() == 2
+    assert nn.MultiheadAttention(4, 1).num_heads == 1
+    assert torch.autograd.grad((y := x.clone().requires_grad_()).sum(), y)[0].equal(torch.ones_like(x))
+
+
+def test_other_calls_pass():
+    seen: list[Sighting] = []
+    with watch([SDPA, "torch.nn.MultiheadAttention", "torch.Tensor.backward"], seen):
+        y = torch.softmax(x @ x.transpose(-2, -1), dim=-1) @ x
+        y = torch.einsum("bij,bjk->bik", y, torch.ones(1, 3, 3)) + F.linear(x, torch.ones(3, 3))
+    assert seen == []
+    assert y.shape == (1, 2, 3)
+
+
+def test_a_trap_fits_functions_with_closures_and_keywords():
+    function = with_closure(2.0)
+    seen: list[str] = []
+    set_trap(function, "inner", seen.append)
+    function(x, times=3)
+    assert seen == ["inner"]
+
+
+def test_a_misspelt_target_is_an_error_of_ours():
+    with pytest.raises(AttributeError):
+        find("torch.nn.functional.scaled_dot_product_atention")
+
+
+SOURCES = {
+    "full name": ("def f(q):\n    return torch.nn.functional.scaled_dot_product_attention(q, q, q)", SDPA, 2),
+    "usual alias": ("def f(q):\n    return F.scaled_dot_product_attention(q, q, q)", SDPA, 2),
+    "own alias": ("import torch.nn.functional as G\nG.scaled_dot_product_attention", SDPA, 2),
+    "from import": ("from torch.nn.functional import scaled_dot_product_attention as s\n\ns(1, 2, 3)", SDPA, 1),
+    "below a star": ("def f(s):\n    return torch.func.jacrev(s)", "torch.func.*", 2),
+    "method": ("def f(s):\n    s.sum().backward()", "torch.Tensor.backward", 2),
+    "indented": ("    def f(s):\n        s.sum().backward()", "torch.Tensor.backward", 2),
+    "beside a magic": ("%matplotlib inline\n!ls\nF.scaled_dot_product_attention(1)", SDPA, 3),
+    "operator": ("def f(a, b):\n    return a @ b", "torch.Tensor.__matmul__", 2),
+    "course": ("from course_lib.attention import softmax\nsoftmax(1)", "", 1),
+    "reference": ("import autograder\nautograder.get('attend').reference(1)", "", 2),
+}
+
+
+@pytest.mark.parametrize("source, forbidden, line", SOURCES.values(), ids=SOURCES.keys())
+def test_seen_in_the_source(source, forbidden, line):
+    found = forbidden_in_source(source, [forbidden] if forbidden else [])
+    assert found and found[0].line == line
+
+
+def test_an_import_in_another_cell_gives_the_name_its_meaning():
+    answer = "def f(q):\n    return attention(q, q, q)"
+    context = "from torch.nn.functional import scaled_dot_product_attention as attention"
+    assert forbidden_in_source(answer, [SDPA]) == []
+    assert forbidden_in_source(answer, [SDPA], context) == [Sighting(SDPA, 2)]
+
+
+INNOCENT = [
+    "def scaled_dot_product_attention(q, k, v):\n    return scaled_dot_product_attention(q, k, v)",
+    "# F.scaled_dot_product_attention\n'torch.nn.MultiheadAttention'",
+    "from course_lib import plots\nplots.heat_map(1)",
+    "from autograder import check, hint\ncheck('attend', attend)\nhint('attend')",
+    "not python at all (",
+    "x = 'course_lib.attention'",
+]
+
+
+@pytest.mark.parametrize("source", INNOCENT)
+def test_innocent_sources(source):
+    assert forbidden_in_source(source, [SDPA, "torch.nn.MultiheadAttention", "torch.Tensor.backward"]) == []

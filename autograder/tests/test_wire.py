@@ -1,0 +1,93 @@
+"""What crosses the sandbox's wall comes out as it went in, and nothing else comes out."""
+
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autograder.functions import Equivariant
+from autograder.guard import Sighting
+from autograder.observe import Call, Observation, Opaque
+from autograder.wire import DTYPES, WireError, dumps, loads
+
+
+@pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
+@pytest.mark.parametrize("shape", [(), (0, 3), (1,), (2, 3, 4)])
+def test_tensors_of_every_dtype_bit_for_bit(dtype, shape):
+    x = (torch.randn(shape, dtype=torch.float64) * 50).to(dtype)
+    back = loads(dumps(x))
+    assert back.dtype == dtype and back.shape == x.shape
+    assert torch.equal(back, x)
+
+
+def test_special_values_survive():
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0])
+    back = loads(dumps(x))
+    assert torch.equal(back.view(torch.int32), x.view(torch.int32))
+
+
+def test_the_memory_layout_of_an_input_survives():
+    x = torch.randn(2, 3, 4).permute(2, 0, 1)
+    back = loads(dumps(x))
+    assert back.stride() == x.stride() and not back.is_contiguous()
+    assert torch.equal(back, x)
+
+
+NUMBERS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+
+
+@given(st.recursive(NUMBERS, lambda inner: st.tuples(inner, inner), max_leaves=8))
+def test_numbers_and_tuples(value):
+    assert loads(dumps(value)) == value
+
+
+def test_calls_and_observations():
+    call = Call((torch.ones(2), Equivariant(torch.ones(2, 2), torch.ones(2, 1))), {"mask": None}, (None,))
+    back = loads(dumps(call))
+    assert back.kwargs == {"mask": None} and back.cotangents == (None,)
+    assert torch.equal(back.args[1](torch.ones(3, 2)), call.args[1](torch.ones(3, 2)))
+    seen = Observation((1, Opaque("ndarray")), None, False, ("q",), (), (None,), "why", (Sighting("torch.softmax", 3),))
+    assert loads(dumps(seen)) == seen
+    assert math.isnan(loads(dumps(float("nan"))))
+
+
+class Pretender(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"bytes", lambda: 1, torch.ones(2).to_sparse()])
+def test_nothing_else_leaves(value):
+    with pytest.raises(WireError):
+        dumps(value)
+
+
+GOOD = json.loads(dumps(torch.ones(2, 3)))["tensor"]
+HOSTILE = {
+    "no JSON": "{",
+    "list": "[1]",
+    "unknown kind": '{"pickle": "gASV"}',
+    "unknown class": '{"object": "Popen", "fields": {}}',
+    "missing field": '{"object": "Opaque", "fields": {}}',
+    "extra field": '{"object": "Opaque", "fields": {"type_name": "a", "x": 1}}',
+    "wrong field": '{"object": "Observation", "fields": {"error": 1}}',
+    "long text": json.dumps({"object": "Opaque", "fields": {"type_name": "a" * 1000}}),
+    "object dtype": json.dumps({"tensor": ["object", *GOOD[1:]]}),
+    "huge shape": json.dumps({"tensor": ["float32", [1 << 62, 1 << 62], "", [0, 1]]}),
+    "negative shape": json.dumps({"tensor": ["float32", [-2, -3], *GOOD[2:]]}),
+    "too little data": json.dumps({"tensor": ["float32", [2, 4], *GOOD[2:]]}),
+    "no base64": json.dumps({"tensor": ["float32", [2, 3], "?" * 32, [0, 1]]}),
+    "bad order": json.dumps({"tensor": ["float32", [2, 3], GOOD[2], [0, 7]]}),
+    "deep": '{"tuple": [' * 100_000 + "]}" * 100_000,
+    "true shape": json.dumps({"tensor": ["float32", [True, 6], *GOOD[2:]]}),
+    "huge integer": '{"int": "0x' + "f" * 10 + 'zz"}',
+    "long number": "1" * 10_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_messages_are_refused_by_one_error(text):
+    with pytest.raises(WireError):
+        loads(text)
