@@ -113,7 +113,10 @@ def prepared(exercise: Exercise, case: Case, seed: int) -> Prepared:
         call,
         exact,
         observe(exercise.plain or exercise.reference, call, exercise.driver),
-        tuple(observe(exercise.reference, nudge(as_double(call), draw), exercise.driver) for _ in range(NUDGES)),
+        tuple(
+            observe(exercise.reference, nudge(as_double(call), draw), exercise.driver)
+            for _ in range(0 if case.dtype in HALF else NUDGES)
+        ),
         case.magnitude,
     )
 
@@ -381,8 +384,8 @@ def rounding_of(case: Prepared, part: Callable[[Observation], Any], dtype: torch
     own = largest_gap(part(case.plain), exact)
     if dtype in HALF:
         return own
-    moved = max(largest_gap(part(seen), exact) for seen in case.nudged) * torch.finfo(dtype).eps / torch.finfo(torch.float32).eps
-    return max(own, moved)
+    moved = max(largest_gap(part(seen), exact) for seen in case.nudged)
+    return max(own, moved * torch.finfo(dtype).eps / torch.finfo(torch.float32).eps)
 
 
 def value_part(seen: Observation, i: int) -> Any:

@@ -261,7 +261,7 @@ def soft_lookup(query: str, keys: Sequence[str], values: Sequence[str], weights:
         ax.text(4.025, y, f"{share:.2f}", ha="center", va="center", fontsize=11, color=BLUE, weight="bold")
     for x, name in ((0.0, "query  $q$"), (2.75, "keys  $k_j$"), (4.025, r"$\alpha_j$"), (5.3, "values  $v_j$")):
         ax.text(x, count - 0.28, name, ha="center", va="bottom", fontsize=11)
-    ax.set(xlim=(-0.95, 9.05), ylim=(-0.6, count + 0.15))
+    ax.set(xlim=(-0.95, 9.05), ylim=(-0.45, count + 0.15))
     ax.axis("off")
     return ax
 
@@ -386,7 +386,8 @@ def _label_axes(ax: Axes, matrix: np.ndarray, rows: Sequence[str] | None, column
             set_ticks(range(count), [str(name) for name in names])
         elif count <= 12:
             set_ticks(range(count))
-    if columns is not None and sum(len(str(name)) for name in columns) > 45:
+    room = ax.get_figure().get_figwidth() * ax.get_position().width / max(1, width)  # type: ignore[union-attr]
+    if columns is not None and width <= MOST_TICK_LABELS and max(len(str(name)) for name in columns) * 0.1 > room:
         plt.setp(ax.get_xticklabels(), rotation=45, ha="right", rotation_mode="anchor")
     ax.tick_params(length=0)
     if rows is not None or columns is not None:
@@ -397,7 +398,8 @@ def _map_size(matrix: np.ndarray, columns: Sequence[str] | None) -> tuple[float,
     height, width = matrix.shape
     inches = min(WIDTH, max(2.6, 0.62 * width + 1.2))
     extra = 0.5 if columns is not None else 0.0
-    return inches, min(7.0, max(1.5, 0.46 * max(height, 1) + 0.9 + extra))
+    row = 0.46 if _readable(matrix) else 0.34  # without numbers in them, rows may be lower
+    return inches, min(7.0, max(1.5, row * height + 0.9 + extra))
 
 
 def _map_height(matrix: np.ndarray, inches: float) -> float:

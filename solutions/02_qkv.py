@@ -144,7 +144,7 @@ picture = soft_lookup(
 # > **Unscaled.** The paper also divides the scores by $\sqrt{d_k}$. In *this* lesson we never do: all checks here
 # > expect $\mathrm{softmax}(qK^\top)V$ as it stands. Lesson 03 brings the factor in and shows what it is for.
 # %% [markdown] lang="zh-TW"
-# > **這一課不縮放。**論文裡的分數還會除以 $\sqrt{d_k}$。*這一課*從頭到尾都不除，所有檢查要的都是 $\mathrm{softmax}(qK^\top)V$ 原式。第 03 課才請它出場，並說明它的用處。
+# > **這一課不縮放**。論文裡的分數還會除以 $\sqrt{d_k}$。*這一課*從頭到尾都不除，所有檢查要的都是 $\mathrm{softmax}(qK^\top)V$ 原式。第 03 課才請它出場，並說明它的用處。
 # %% [markdown] lang="en"
 # ### By hand
 #
@@ -216,7 +216,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 #
 # 每個詞元都身兼三職：發問、被找到、給內容。一個向量很難三樣都做好，所以每個職務各配一個學來的矩陣。
 #
-# **先看小例子。**設 $x=(1,\,2)$，$W_Q$ 的兩列是 $(1,0)$ 與 $(1,1)$，則 $xW_Q = 1\,(1,0)+2\,(1,1)=(3,\,2)$：$x$ 的分量，就是 $W_Q$ 各列的權重。
+# **先看小例子**：設 $x=(1,\,2)$，$W_Q$ 的兩列是 $(1,0)$ 與 $(1,1)$，則 $xW_Q = 1\,(1,0)+2\,(1,1)=(3,\,2)$：$x$ 的分量，就是 $W_Q$ 各列的權重。
 # %% [markdown] lang="en"
 # **In general**, stack the $N$ token vectors as the rows of $X$, and all of them are projected at once:
 #
@@ -237,7 +237,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 # - $W_Q, W_K$：$[d_\text{model}, d_k]$，兩者的 $d_k$ 必須相同，因為查詢與鍵要做內積
 # - $W_V$：$[d_\text{model}, d_v]$；$d_v$ 可以跟 $d_k$ 不同
 #
-# > **當心轉置。**`nn.Linear` 算的也是 $xW$，但它*存*的是 $W^\top$，形狀是 `[out_features, in_features]`。本課程直接給你矩陣，照公式寫 `X @ W_Q` 就對了。
+# > **當心轉置**：`nn.Linear` 算的也是 $xW$，但它*存*的是 $W^\top$，形狀是 `[out_features, in_features]`。本課程直接給你矩陣，照公式寫 `X @ W_Q` 就對了。
 # %% exercise="project_qkv"
 def project_qkv(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Make a query, a key and a value of every row of X: Q = X W_Q, K = X W_K, V = X W_V.
@@ -251,9 +251,10 @@ def project_qkv(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> tuple[Tenso
     Returns:
         The tuple (Q, K, V), of shapes [..., N, d_k], [..., N, d_k] and [..., N, d_v].
 
-    Judged: values, shapes and order of the three; X with and without leading dimensions; d_v different
-    from d_k, and all sizes equal (square weights); float32 and float64; gradients for all four
-    arguments; inputs left unchanged, contiguous or not.
+    Judged: values, shapes and order of the three; X with and without leading
+    dimensions; d_v different from d_k, and all sizes equal (square weights); float32
+    and float64; gradients for all four arguments; inputs left unchanged, contiguous or
+    not.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -275,9 +276,11 @@ project = use("project_qkv", project_qkv)
 generator = torch.Generator().manual_seed(2)
 X = torch.randn(6, 8, generator=generator)  # N = 6 tokens, d_model = 8
 linear = torch.nn.Linear(8, 3, bias=False)  # d_k = 3
-Q, K, V = project(X, linear.weight.T, torch.randn(8, 3, generator=generator), torch.randn(8, 5, generator=generator))
+W_K, W_V = torch.randn(8, 3, generator=generator), torch.randn(8, 5, generator=generator)
+Q, K, V = project(X, linear.weight.T, W_K, W_V)
 print("Q", list(Q.shape), " K", list(K.shape), " V", list(V.shape))
-print("nn.Linear stores", list(linear.weight.shape), "and computes the same:", torch.allclose(linear(X), Q, atol=1e-6))
+same = torch.allclose(linear(X), Q, atol=1e-6)
+print("nn.Linear stores", list(linear.weight.shape), "and computes the same:", same)
 
 
 # %% [markdown] lang="en"
@@ -296,7 +299,7 @@ print("nn.Linear stores", list(linear.weight.shape), "and computes the same:", t
 #
 # 問題要跟書背碰面了。每個鍵都要有一個原始分數。
 #
-# **先看小例子。**$q=(1,1)$，鍵是 $(2,0)$、$(0,1)$、$(1,-1)$，分數就是 $2, 1, 0$。
+# **先看小例子**：$q=(1,1)$，鍵是 $(2,0)$、$(0,1)$、$(1,-1)$，分數就是 $2, 1, 0$。
 #
 # **一般情形**：$e = qK^\top$，第 $j$ 個分量是 $q$ 與 $K$ 第 $j$ 列的內積。不縮放、不做 softmax，只要內積。
 # %% exercise="relevance"
@@ -310,8 +313,9 @@ def relevance(q: Tensor, K: Tensor) -> Tensor:
     Returns:
         The scores e, [M]: e[j] is the inner product of q and K[j]. Raw: no scale, no softmax.
 
-    Judged: values and shape [M]; M different from d_k, and equal to it; long and short vectors;
-    float32 and float64; gradients for q and K; inputs left unchanged, contiguous or not.
+    Judged: values and shape [M]; M different from d_k, and equal to it; long and short
+    vectors; float32 and float64; gradients for q and K; inputs left unchanged,
+    contiguous or not.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -328,7 +332,7 @@ check("relevance", relevance)
 # $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$, the *lengths* count as well. Which of these two keys does the query
 # $(0.1,\ 0.1)$ prefer: its own twin, or a long vector 45° away?
 # %% [markdown] lang="zh-TW"
-# **比較像，還是比較長？**常聽人說「$q$ 與 $k$ 越像，內積越大」。但 $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$，*長度*也算在內。查詢 $(0.1,\ 0.1)$ 會偏愛哪一個鍵：跟它一模一樣的，還是差了 45° 的長向量？
+# **比較像，還是比較長？** 常聽人說「$q$ 與 $k$ 越像，內積越大」。但 $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$，*長度*也算在內。查詢 $(0.1,\ 0.1)$ 會偏愛哪一個鍵：跟它一模一樣的，還是差了 45° 的長向量？
 # %%
 score = use("relevance", relevance)
 
@@ -360,7 +364,7 @@ for name, degrees, e_j in zip(("twin", "long"), angle.tolist(), score(q, K).toli
 #
 # 打分數、變份量、倒出來：一趟圖書館之旅，寫成一個函式。
 #
-# **先看小例子。**分數 $2, 1, 0$ 給出權重 $0.665, 0.245, 0.090$；值是 $(10,0)$、$(0,10)$、$(10,10)$，答案是 $(7.55,\ 3.35)$。三本書都有份，最合的那本也沒有整碗端走。
+# **先看小例子**：分數 $2, 1, 0$ 給出權重 $0.665, 0.245, 0.090$；值是 $(10,0)$、$(0,10)$、$(10,10)$，答案是 $(7.55,\ 3.35)$。三本書都有份，最合的那本也沒有整碗端走。
 #
 # **一般情形**：$h=\mathrm{softmax}(qK^\top)\,V$。
 # %% exercise="attend"
@@ -375,9 +379,10 @@ def attend(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
     Returns:
         The answer h, [d_v]. Unscaled: nothing is divided by √d_k in this lesson.
 
-    Judged: values and shape [d_v]; d_v different from d_k, and equal to it; scores close together, and
-    scores far from 0 (beyond ±100, where exp alone overflows); float32 and float64; gradients for q, K
-    and V; inputs left unchanged, contiguous or not.
+    Judged: values and shape [d_v]; d_v different from d_k, and equal to it; scores
+    close together, and scores far from 0 (beyond ±100, where exp alone overflows);
+    float32 and float64; gradients for q, K and V; inputs left unchanged, contiguous or
+    not.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -397,7 +402,7 @@ check("attend", attend)
 #
 # (A trick in the code: with the identity matrix for $V$, the answer $\alpha V$ *is* the weights.)
 # %% [markdown] lang="zh-TW"
-# **換你轉轉看。**平面上有三個鍵，查詢由你來轉、由你來拉長，長條是它的權重。看兩件事：方向決定*誰*贏，長度決定*贏多少*。長度是 0 時等於什麼都沒問，大家各分三分之一。
+# **換你轉轉看**：平面上有三個鍵，查詢由你來轉、由你來拉長，長條是它的權重。看兩件事：方向決定*誰*贏，長度決定*贏多少*。長度是 0 時等於什麼都沒問，大家各分三分之一。
 #
 # （程式裡有個小技巧：$V$ 取單位矩陣，答案 $\alpha V$ *就是*權重本身。）
 # %%
@@ -409,6 +414,10 @@ ask = use("attend", attend)
 three_keys = torch.tensor([[1.5, 0.0], [-0.5, 1.2], [-0.6, -1.2]])
 
 
+def draw_arrow(ax, tip: list[float], color: str, width: float) -> None:
+    ax.annotate("", tip, (0, 0), arrowprops={"arrowstyle": "->", "color": color, "lw": width})
+
+
 def turn_query(angle: float, length: float) -> None:
     use_style()
     radians = math.radians(angle)
@@ -416,12 +425,12 @@ def turn_query(angle: float, length: float) -> None:
     weights = ask(query, three_keys, torch.eye(3))
     _, (plane, chart) = plt.subplots(1, 2, figsize=(6.4, 3.0))
     for j, key in enumerate(three_keys.tolist()):
-        plane.annotate("", key, (0, 0), arrowprops={"arrowstyle": "->", "color": f"C{j}", "lw": 2})
-        plane.text(1.2 * key[0], 1.2 * key[1], f"$k_{j + 1}$", ha="center", va="center", color=f"C{j}")
+        draw_arrow(plane, key, f"C{j}", 2)
+        plane.text(1.2 * key[0], 1.2 * key[1], f"$k_{j + 1}$", color=f"C{j}", ha="center", va="center")
         bar = chart.bar(f"$k_{j + 1}$", weights[j].item(), color=f"C{j}")
         chart.bar_label(bar, fmt="%.2f")
-    plane.annotate("", query.tolist(), (0, 0), arrowprops={"arrowstyle": "->", "color": "black", "lw": 3})
-    plane.set(xlim=(-2.4, 2.4), ylim=(-2.4, 2.4), aspect="equal", title="keys, and the query (black)")
+    draw_arrow(plane, query.tolist(), "black", 3)
+    plane.set(xlim=(-2.4, 2.4), ylim=(-2.4, 2.4), aspect="equal", title="keys; query in black")
     chart.set(ylim=(0, 1.1), ylabel="weight", title=f"angle {angle:.0f}°, length {length:.1f}")
 
 
@@ -430,7 +439,7 @@ knob(turn_query, angle=(0, 360, 15, 45), length=(0.0, 2.0, 0.25, 1.5))
 # **The article's own numbers.** For "it" the article gives the scores 8.2 (cat), 1.1 (mat) and 0.3 (the). These
 # are scores, not weights: 8.2 is far above 1. What does softmax make of them?
 # %% [markdown] lang="zh-TW"
-# **用文章自己的數字。**文章替「it」列出三個分數：cat 8.2、mat 1.1、the 0.3。這些是分數，不是權重：8.2 遠大於 1。softmax 會把它們變成什麼？
+# **用文章自己的數字**：文章替「it」列出三個分數：cat 8.2、mat 1.1、the 0.3。這些是分數，不是權重：8.2 遠大於 1。softmax 會把它們變成什麼？
 # %%
 scores = torch.tensor([8.2, 1.1, 0.3], dtype=torch.float64)
 for name, weight in zip(("cat", "mat", "the"), torch.softmax(scores, dim=-1).tolist()):
@@ -458,7 +467,7 @@ for name, weight in zip(("cat", "mat", "the"), torch.softmax(scores, dim=-1).tol
 #
 # 訪客不只一位：每個詞元都有自己的問題。把 $N$ 個查詢擺成 $Q$ 的列，所有人對所有書的分數，一次乘完。
 #
-# **先看小例子。**查詢是 $(1,1)$ 與 $(0,0)$，鍵是 $(2,0)$、$(0,1)$、$(1,-1)$。第一列就是剛才的 $0.665, 0.245, 0.090$；第二個查詢什麼都沒問，分數是 $0,0,0$，那一列是 $\tfrac13,\tfrac13,\tfrac13$。每一**列**的和是 1；各**行（column）**則不然：$0.998$、$0.578$、$0.423$。
+# **先看小例子**：查詢是 $(1,1)$ 與 $(0,0)$，鍵是 $(2,0)$、$(0,1)$、$(1,-1)$。第一列就是剛才的 $0.665, 0.245, 0.090$；第二個查詢什麼都沒問，分數是 $0,0,0$，那一列是 $\tfrac13,\tfrac13,\tfrac13$。每一**列**的和是 1；各**行**（column）則不然：$0.998$、$0.578$、$0.423$。
 # %% [markdown] lang="en"
 # **In general**
 #
@@ -485,8 +494,9 @@ def attention_matrix(Q: Tensor, K: Tensor) -> Tensor:
         The attention matrix A, [..., N, M]: row n holds the weights of query n over the M keys.
         Unscaled: nothing is divided by √d_k in this lesson.
 
-    Judged: values and shape; 2-D, 3-D and 4-D inputs; N different from M, and equal to it; scores far
-    from 0; float32 and float64; gradients for Q and K; inputs left unchanged, contiguous or not.
+    Judged: values and shape; 2-D, 3-D and 4-D inputs; N different from M, and equal to
+    it; scores far from 0; float32 and float64; gradients for Q and K; inputs left
+    unchanged, contiguous or not.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -531,7 +541,7 @@ ax = heat_map(printed, words, words, "The printed matrix: who looks where")
 ahead = torch.triu(printed, diagonal=1)
 print("row sums     ", [round(s, 1) for s in printed.sum(dim=1).tolist()])
 print("column sums  ", [round(s, 1) for s in printed.sum(dim=0).tolist()])
-print(f"looking ahead {ahead.sum():.1f} of {printed.sum():.1f}; 'The' gives {printed[0, 5]:.1f} to 'mat'")
+print(f"looking ahead {ahead.sum():.1f} of {printed.sum():.1f}; 'The' gives 'mat' {printed[0, 5]:.1f}")
 print(f"not symmetric: sat→cat {printed[2, 1]}, cat→sat {printed[1, 2]}")
 # %% [markdown] lang="en"
 # **Rows sum to 1, columns do not.** A row is one reader's attention: a whole, shared out. A column is what one
@@ -540,7 +550,7 @@ print(f"not symmetric: sat→cat {printed[2, 1]}, cat→sat {printed[1, 2]}")
 # In Taiwan's words: row = 列, column = 行, first the row, then the column. One of the Chinese articles says
 # softmax runs on each 行; taken literally the columns would sum to 1. It means 列.
 # %% [markdown] lang="zh-TW"
-# **列的和是 1，行的和不是。**一列是一位讀者的注意力：總量固定，分給大家。一行則是某個字*收到*的份量：「mat」收到 1.6，「The」只有 0.6。直的方向沒有守恆這回事。
+# **列的和是 1，行的和不是**。一列是一位讀者的注意力：總量固定，分給大家。一行則是某個字*收到*的份量：「mat」收到 1.6，「The」只有 0.6。直的方向沒有守恆這回事。
 #
 # 臺灣的說法是先列後行：列 = row、行 = column。有一篇文章寫 softmax 作用在每一「行」，照字面讀，就成了各行的和是 1；它要說的其實是「列」。
 # %% [markdown] lang="en"
@@ -549,7 +559,7 @@ print(f"not symmetric: sat→cat {printed[2, 1]}, cat→sat {printed[1, 2]}")
 # later words yet, so this cannot be its matrix. It can only belong to an **encoder**, which reads the whole
 # sentence at once.
 # %% [markdown] lang="zh-TW"
-# **它看得到後面。**總量 6 之中有 2.6 落在對角線上方：第一個字「The」已經在看最後的「mat」。文章講的卻是怎麼挑*下一個*字；這種模型還沒讀到後面，不可能有這樣的矩陣。它只能屬於**編碼器**，也就是一次讀完整句的模型。
+# **它看得到後面**。總量 6 之中有 2.6 落在對角線上方：第一個字「The」已經在看最後的「mat」。文章講的卻是怎麼挑*下一個*字；這種模型還沒讀到後面，不可能有這樣的矩陣。它只能屬於**編碼器**，也就是一次讀完整句的模型。
 # %% [markdown] lang="en"
 # What would be left for a next-word model? Set everything above the diagonal to 0 and share each row out anew.
 # Lesson 07 does this properly, with a mask *before* the softmax.
@@ -581,7 +591,7 @@ ax = heat_map(past_only, words, words, "The same, made causal: only the past")
 #
 # 現在讓詞元*互相*發問：查詢、鍵、值都由同一個 $X$ 做出來。「自注意力」的「自」，就只是這個意思。
 #
-# **先看小例子。**兩個詞元 $x_1=(1,0)$、$x_2=(0,1)$；$W_Q$ 的兩列是 $(0,1)$ 與 $(1,0)$，也就是把兩個座標對調；$W_K=W_V=I$。於是 $q_1=(0,1)$，剛好等於 $k_2$：詞元 1 在找詞元 2。它的分數是 $0, 1$，權重 $0.27, 0.73$，新的向量 $h_1=0.27\,x_1+0.73\,x_2=(0.27,\ 0.73)$。
+# **先看小例子**：兩個詞元 $x_1=(1,0)$、$x_2=(0,1)$；$W_Q$ 的兩列是 $(0,1)$ 與 $(1,0)$，也就是把兩個座標對調；$W_K=W_V=I$。於是 $q_1=(0,1)$，剛好等於 $k_2$：詞元 1 在找詞元 2。它的分數是 $0, 1$，權重 $0.27, 0.73$，新的向量 $h_1=0.27\,x_1+0.73\,x_2=(0.27,\ 0.73)$。
 # %% [markdown] lang="en"
 # **In general**
 #
@@ -609,9 +619,10 @@ def self_attention(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensor:
     Returns:
         The new vectors, [..., N, d_v]: row n answers token n. Unscaled, and nothing of X is added.
 
-    Judged: values and shape; X with and without leading dimensions; d_v different from d_model, and
-    equal to it; scores far from 0; float32 and float64; gradients for all four arguments; inputs left
-    unchanged, contiguous or not. Your function must not call your other answers.
+    Judged: values and shape; X with and without leading dimensions; d_v different from
+    d_model, and equal to it; scores far from 0; float32 and float64; gradients for all
+    four arguments; inputs left unchanged, contiguous or not. Your function must not
+    call your other answers.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -629,21 +640,23 @@ check("self_attention", self_attention)
 # **All of it in one picture.** A toy sentence with made-up vectors: the scores $QK^\top$ on the left (any numbers,
 # and not symmetric), the weights in the middle (rows sum to 1), the answers on the right.
 # %% [markdown] lang="zh-TW"
-# **一張圖看完。**句子是玩具，向量是隨手造的：左邊是分數 $QK^\top$（什麼數都有，也不對稱），中間是權重（每列的和是 1），右邊是答案。
+# **一張圖看完**：句子是玩具，向量是隨手造的：左邊是分數 $QK^\top$（什麼數都有，也不對稱），中間是權重（每列的和是 1），右邊是答案。
 # %%
-attend_all, weigh = use("self_attention", self_attention), use("attention_matrix", attention_matrix)
+weigh = use("attention_matrix", attention_matrix)
+attend_all = use("self_attention", self_attention)
 
 generator = torch.Generator().manual_seed(3)
-vocabulary = {word: torch.randn(4, generator=generator) for word in ("the", "cat", "sat", "on", "mat")}
 sentence = ["the", "cat", "sat", "on", "the", "mat"]
-X = torch.stack([vocabulary[word] for word in sentence])  # [6, 4]: both "the" have the same vector
+vocabulary = {word: torch.randn(4, generator=generator) for word in sorted(set(sentence))}
+X = torch.stack([vocabulary[word] for word in sentence])  # [6, 4]: one vector for both "the"
 W_Q, W_K = torch.randn(4, 3, generator=generator), torch.randn(4, 3, generator=generator)
 W_V = torch.randn(4, 2, generator=generator)
 Q, K, V = project(X, W_Q, W_K, W_V)
 
 use_style()
 _, panels = plt.subplots(1, 3, figsize=(6.4, 2.9), width_ratios=(6, 6, 2.6))
-for ax, matrix, title in zip(panels, (Q @ K.T, weigh(Q, K), attend_all(X, W_Q, W_K, W_V)), ("scores", "weights", "H")):
+H = attend_all(X, W_Q, W_K, W_V)
+for ax, matrix, title in zip(panels, (Q @ K.T, weigh(Q, K), H), ("scores", "weights", "H")):
     heat_map(matrix, sentence if ax is panels[0] else None, title=title, ax=ax, values=False)
     ax.set(xlabel="", ylabel="", xticks=[])
     if ax is not panels[0]:
@@ -658,8 +671,9 @@ S = Q @ K.T
 print(f"score cat→sat {S[1, 2]:.2f}, sat→cat {S[2, 1]:.2f}; cat→cat {S[1, 1]:.2f}")
 print(f"rows of the two 'the' differ by {(weigh(Q, K)[0] - weigh(Q, K)[4]).abs().max():.1e}")
 
-theirs = torch.nn.functional.scaled_dot_product_attention(Q[None], K[None], V[None], scale=1.0)[0]
-print(f"largest difference from PyTorch {(theirs - attend_all(X, W_Q, W_K, W_V)).abs().max():.1e}")
+built_in = torch.nn.functional.scaled_dot_product_attention
+theirs = built_in(Q[None], K[None], V[None], scale=1.0)[0]
+print(f"largest difference from PyTorch {(theirs - H).abs().max():.1e}")
 
 
 # %% [markdown] lang="en"
@@ -685,7 +699,7 @@ print(f"largest difference from PyTorch {(theirs - attend_all(X, W_Q, W_K, W_V))
 #
 # 一個函數在不在乎順序？先把各列打亂再送進去，或先算完再用同樣的方式打亂：不在乎的話，兩條路會走到同一處。
 #
-# **先看小例子。**$X=(1,\,2,\,4)^\top$，`perm = [2, 0, 1]`，所以 `X[perm]` 是 $(4,1,2)^\top$。取 $f(X)=X+(0,10,20)^\top$，也就是按位置加數字。先打亂：$f(X[\text{perm}])=(4,11,22)^\top$。後打亂：$f(X)=(1,12,24)^\top$，$f(X)[\text{perm}]=(24,1,12)^\top$。差是 $-20, 10, 10$，差距取 $20$。若 $f(X)=10X$，差距是 $0$。
+# **先看小例子**：$X=(1,\,2,\,4)^\top$，`perm = [2, 0, 1]`，所以 `X[perm]` 是 $(4,1,2)^\top$。取 $f(X)=X+(0,10,20)^\top$，也就是按位置加數字。先打亂：$f(X[\text{perm}])=(4,11,22)^\top$。後打亂：$f(X)=(1,12,24)^\top$，$f(X)[\text{perm}]=(24,1,12)^\top$。差是 $-20, 10, 10$，差距取 $20$。若 $f(X)=10X$，差距是 $0$。
 # %% [markdown] lang="en"
 # **In general**
 #
@@ -713,9 +727,10 @@ def permutation_gap(f: Callable[[Tensor], Tensor], X: Tensor, perm: Tensor) -> T
     Returns:
         The gap, a 0-d tensor (not a Python number), never negative.
 
-    Judged: values, shape [] and dtype; functions that do not care about order (gap 0 up to rounding)
-    and functions that do; permutations that are not their own inverse; N, d and d_out different, and
-    all equal; float32 and float64; X and perm left unchanged. Gradients are not judged.
+    Judged: values, shape [] and dtype; functions that do not care about order (gap 0 up
+    to rounding) and functions that do; permutations that are not their own inverse; N,
+    d and d_out different, and all equal; float32 and float64; X and perm left
+    unchanged. Gradients are not judged.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -732,7 +747,7 @@ check("permutation_gap", permutation_gap)
 # measure three things: the gap, the difference of the two outputs as they stand, and the difference of their
 # averages. Then we add a number to each row by its place, and measure the gap again.
 # %% [markdown] lang="zh-TW"
-# **把句子倒過來。**對注意力來說，「the cat sat on the mat」與「mat the on sat cat the」一樣嗎？量三樣：差距、兩份輸出直接相減、兩份輸出的平均相減。然後按位置在每一列加一點數字，再量一次差距。
+# **把句子倒過來**：對注意力來說，「the cat sat on the mat」與「mat the on sat cat the」一樣嗎？量三樣：差距、兩份輸出直接相減、兩份輸出的平均相減。然後按位置在每一列加一點數字，再量一次差距。
 # %%
 gap = use("permutation_gap", permutation_gap)
 
@@ -799,20 +814,19 @@ if model is not None:
     A = tired.attention[LAYER - 1, HEAD - 1]  # [13, 13]
     ax = heat_map(A, tired.tokens, tired.tokens, f"MiniLM, layer {LAYER}, head {HEAD}")
     it, cat, mat = (tired.tokens.index(word) for word in ("it", "cat", "mat"))
-    print(f"it→cat {A[it, cat]:.2f}, it→mat {A[it, mat]:.2f}; rows sum to 1 within {(A.sum(-1) - 1).abs().max():.0e}")
+    print(f"it→cat {A[it, cat]:.2f}, it→mat {A[it, mat]:.2f}")
 # %% [markdown] lang="en"
 # **Is this really your formula?** Take out the queries and keys that this head has just computed, and give them to
 # *your* `attention_matrix`. The scale goes into the queries beforehand: $(q/\sqrt{32})\cdot k = (q\cdot k)/\sqrt{32}$.
 # %% [markdown] lang="zh-TW"
-# **這真的就是你寫的公式嗎？**把這個頭剛算好的查詢與鍵取出來，交給*你的* `attention_matrix`。縮放先併進查詢裡：$(q/\sqrt{32})\cdot k = (q\cdot k)/\sqrt{32}$。
+# **這真的就是你寫的公式嗎？** 把這個頭剛算好的查詢與鍵取出來，交給*你的* `attention_matrix`。縮放先併進查詢裡：$(q/\sqrt{32})\cdot k = (q\cdot k)/\sqrt{32}$。
 # %% tags=["experiment"]
 if model is not None:
-    inside = {}
     attention = model.encoder.layers[LAYER - 1].attention
-    parts = {"Q": attention.w_q, "K": attention.w_k}
+    seen_by = {}  # what each of the two projections puts out: [1, 13, 384]
     hooks = [
-        part.register_forward_hook(lambda part, inputs, output, name=name: inside.update({name: output[0].detach()}))
-        for name, part in parts.items()
+        part.register_forward_hook(lambda part, _, output: seen_by.update({part: output.detach()}))
+        for part in (attention.w_q, attention.w_k)
     ]
     encode(tokenizer, model, "The cat sat on the mat because it was tired.")
     for hook in hooks:
@@ -820,8 +834,10 @@ if model is not None:
 
     d_k = 32
     columns = slice((HEAD - 1) * d_k, HEAD * d_k)  # head 12 owns the last 32 of the 384 columns
-    yours = weigh(inside["Q"][:, columns] / math.sqrt(d_k), inside["K"][:, columns])
-    print(f"it→cat with attention_matrix {yours[it, cat]:.2f}; largest difference {(yours - A).abs().max():.0e}")
+    Q, K = (seen_by[part][0, :, columns] for part in (attention.w_q, attention.w_k))
+    yours = weigh(Q / math.sqrt(d_k), K)
+    print(f"it→cat by attention_matrix: {yours[it, cat]:.2f}")
+    print(f"largest difference from the model's own matrix: {(yours - A).abs().max():.0e}")
 # %% [markdown] lang="en"
 # 0.71 of the weight of "it" goes to "cat". It is tempting to say: the model has *understood* the word. A single
 # number that fits a story proves little. What should happen if the story is true?
@@ -861,13 +877,32 @@ if model is not None:
         row = seen.attention[LAYER - 1, HEAD - 1, seen.tokens.index("it")]
         to_cat.append(row[seen.tokens.index("cat")].item())
         to_mat.append(row[seen.tokens.index("mat")].item())
-    ax = bars(list(sentences), {"it → cat": to_cat, "it → mat": to_mat}, "attention weight", "Does the clue matter?")
+    pairs = {"it → cat": to_cat, "it → mat": to_mat}
+    ax = bars(list(sentences), pairs, "attention weight", "Does the clue matter?")
 # %% [markdown] lang="en"
-# It hardly matters: 0.71 with "tired", still 0.68 with "soft", where "it" is the mat; and 0.60 with no clue at all.
-# This head has a habit (a pronoun looks at the likely noun), and the clue moves it by a few hundredths. The weight tells you
-# **where** the head looks, not **why**, and not what the model concludes.
+# It hardly matters: 0.71 with "tired", still 0.68 with "soft", where "it" is the mat, and 0.60 with no clue at all.
+#
+# **Read the column, too.** A row says where "it" looks. The column of "cat" says who else looks there, and in the
+# map above that whole column is dark.
 # %% [markdown] lang="zh-TW"
-# 幾乎沒影響：「tired」是 0.71，換成「soft」（it 已是墊子）還有 0.68，完全沒有線索也有 0.60。這個頭有個習慣：代名詞看向最像的名詞；線索只讓它動個百分之幾。權重告訴你這個頭**看哪裡**，沒告訴你**為什麼**，更不是模型的結論。
+# 幾乎沒影響：「tired」是 0.71，換成「soft」（it 已是墊子）還有 0.68，完全沒有線索也有 0.60。
+#
+# **也讀讀那一行**。一列說的是「it」看哪裡；「cat」那一行說的則是還有誰也看那裡。上面的熱圖裡，那一整行都是深色。
+# %% tags=["experiment"]
+if model is not None:
+    leaders = (A.argmax(dim=-1) == cat).sum()
+    others = A[torch.arange(len(A)) != it, cat]
+    print(f"'cat' has the largest weight of {leaders} of the {len(A)} tokens")
+    print(f"all but 'it' give it {others.mean():.2f} on average; 'mat' gives {A[mat, cat]:.2f}")
+# %% [markdown] lang="en"
+# So this head does not work out what "it" means. Whoever asks, even "mat", is sent to the cat, and "it" is one of
+# the crowd. We had read one row of a matrix and seen in it what we were looking for.
+#
+# A weight tells you **where** a head looks. It does not tell you **why**, nor what the model concludes.
+# %% [markdown] lang="zh-TW"
+# 所以這個頭並沒有在推敲「it」指誰。不論誰來問，連「mat」也一樣，都被指向那隻貓；「it」只是其中之一。我們只讀了矩陣的一列，就從中看到自己想看的東西。
+#
+# 權重告訴你一個頭**看哪裡**，沒有告訴你**為什麼**，更不是模型的結論。
 # %% [markdown] lang="en"
 # ### And the other 71 heads?
 #
@@ -889,7 +924,8 @@ if model is not None:
     ax.set(xlabel="head", ylabel="")
     favourite = from_it.argmax(dim=-1)
     marks = (favourite == 0) | (favourite == len(tired.tokens) - 1)
-    print(f"'it' looks most at 'cat' in {(favourite == cat).sum()} heads, at [CLS] or [SEP] in {marks.sum()}, of 72")
+    print(f"of 72 heads, 'it' looks most at 'cat' in {(favourite == cat).sum()}")
+    print(f"and at [CLS] or [SEP] in {marks.sum()}")
 # %% [markdown] lang="en"
 # Three numbers more, each for a sentence you will meet elsewhere. *"What is not chosen contributes nothing"*: how
 # many weights are small, is any 0? *"The output at 'it' is nearly the meaning of 'cat'"*: how close are the two
@@ -902,10 +938,8 @@ if model is not None:
     small, zeros = (every < 0.005).double().mean(), (every == 0).sum()
     print(f"weights below 0.005: {small:.0%}; exactly 0: {zeros}; the smallest is {every.min():.0e}")
 
-    def closeness(a: int, b: int) -> float:
-        return torch.cosine_similarity(tired.states[a], tired.states[b], dim=0).item()
-
-    print(f"final vectors: cos(it, cat) = {closeness(it, cat):.2f}, cos(it, mat) = {closeness(it, mat):.2f}")
+    close = torch.cosine_similarity(tired.states[it], tired.states, dim=-1)  # [13]
+    print(f"final vectors: cos(it, cat) = {close[cat]:.2f}, cos(it, mat) = {close[mat]:.2f}")
     first, second = (n for n, token in enumerate(tired.tokens) if token == "the")
     difference = (every[0, :, first] - every[0, :, second]).abs().max()
     print(f"layer 1: the rows of the two 'the' differ by up to {difference:.2f}")
@@ -1015,7 +1049,7 @@ check("02_q2", answer_02_q2)
 # | softmax runs on each 行 | not so: 列 (row); 行 is a column | column sums 0.6, 1.3, 0.9, 0.7, 0.9, 1.6 |
 # | each row of the 6 × 6 table sums to 1, "sat" gives 0.5 to "cat" | true | six sums of 1.0; 0.5 |
 # | the table shows a next-word model | not so: an encoder | 2.6 of 6.0 look ahead |
-# | "tired" is what sends "it" to "cat" | not so, for this head | 0.71; 0.68 with "soft"; 0.60 cut off; 0.60 swapped |
+# | "tired" is what sends "it" to "cat" | not so, for this head | 0.71; 0.68 with "soft"; 0.60 cut off; 0.60 swapped; 12 of 13 tokens look most at "cat" |
 # | the output at "it" is nearly "cat" | not so | cos 0.62 with "cat", 0.47 with "mat" |
 # | that weight is how the model understands | not so | "cat" leads in 3 of 72 heads, [CLS] or [SEP] in 48 |
 # | attention does not see order | true with a condition: no mask, no positions | gap below 1e-14; with places it is not 0 |
@@ -1027,7 +1061,7 @@ check("02_q2", answer_02_q2)
 # | softmax 作用在每一「行」 | 不成立：是列（row）；行是 column | 各行的和 0.6、1.3、0.9、0.7、0.9、1.6 |
 # | 6 × 6 表格每列的和是 1，「sat」給「cat」0.5 | 成立 | 六個和都是 1.0；0.5 |
 # | 這張表來自猜下一個字的模型 | 不成立：是編碼器 | 6.0 之中有 2.6 看向後面 |
-# | 因為「tired」，「it」才看「cat」 | 就這個頭而言不成立 | 0.71；「soft」0.68；停在 it 0.60；名詞對調 0.60 |
+# | 因為「tired」，「it」才看「cat」 | 就這個頭而言不成立 | 0.71；「soft」0.68；停在 it 0.60；名詞對調 0.60；13 個詞元有 12 個最看「cat」 |
 # | 「it」的輸出幾乎就是「cat」 | 不成立 | 與「cat」的餘弦相似度 0.62，與「mat」0.47 |
 # | 那個權重就是模型理解的方式 | 不成立 | 72 個頭中「cat」居首的有 3 個，[CLS] 或 [SEP] 居首的有 48 個 |
 # | 注意力看不到順序 | 有條件成立：沒有遮罩、沒有位置 | 差距小於 1e-14；加上位置就不是 0 |

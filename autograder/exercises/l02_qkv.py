@@ -890,3 +890,89 @@ exercise(
         ),
     ],
 )
+
+# -------------------------------------------------------------------------------------------------- questions
+
+question(
+    name="02_q1",
+    lesson=LESSON,
+    right="b",
+    wrong=[
+        Mistake(
+            "roles_swapped",
+            "a",
+            both(
+                "The keys do not ask. The word that is looking for something brings the query; the others are found by "
+                "their keys.",
+                "鍵不負責發問。正在找東西的詞帶來查詢，其他的詞靠鍵被找到。",
+            ),
+        ),
+        Mistake(
+            "value_as_score",
+            "c",
+            both(
+                "The number that says how well two words fit is the score, the inner product of query and key. The "
+                "value is a vector: what is handed over.",
+                "說明兩者有多合的數字是分數，也就是查詢與鍵的內積。值是一個向量，是真正交出去的東西。",
+            ),
+        ),
+        Mistake(
+            "key_as_content",
+            "d",
+            both(
+                "Key and value have changed places. Think of the library: the spine of a book is for finding it, the "
+                "pages are what you take home.",
+                "鍵和值對調了。想想圖書館：書背是用來找書的，帶回家的是書裡的內容。",
+            ),
+        ),
+    ],
+    hints=[
+        both(
+            "Follow one number through the formula: which two letters meet inside the softmax, and which one stands "
+            "outside it?",
+            "順著公式看：哪兩個字母在 softmax 裡面相遇，哪一個在外面？",
+        ),
+    ],
+)
+
+question(
+    name="02_q2",
+    lesson=LESSON,
+    right="c",
+    wrong=[
+        Mistake(
+            "next_word_model",
+            "a",
+            both(
+                "Rows that sum to 1 are true of every attention matrix. A model that is choosing the next word cannot "
+                "look at words that are not there yet: look above the diagonal.",
+                "每一列加起來是 1，這對任何注意力矩陣都成立。正在挑下一個字的模型不能看還沒出現的字：看看對角線的右上方。",
+            ),
+        ),
+        Mistake(
+            "columns_sum_to_one",
+            "b",
+            both(
+                "Add up a column and see. The softmax shares out each row; a word may receive more attention than 1 or "
+                "less.",
+                "把一行（column）加起來看看。softmax 分配的是每一列；一個詞收到的注意力可以超過 1，也可以不到 1。",
+            ),
+        ),
+        Mistake(
+            "symmetric",
+            "d",
+            both(
+                "Compare two entries mirrored at the diagonal. Query and key come from different matrices, and each row "
+                "is normalised by itself, so there is no reason for symmetry.",
+                "比較對角線兩側互相對稱的兩個數。查詢和鍵來自不同的矩陣，而且每一列各自正規化，沒有理由對稱。",
+            ),
+        ),
+    ],
+    hints=[
+        both(
+            "Test each statement on the printed numbers: a row sum, a column sum, two mirrored entries, the corner at "
+            "the upper right.",
+            "用印出來的數字檢驗每一句：一列的和、一行的和、對稱的兩個數、右上角。",
+        ),
+    ],
+)

@@ -1,0 +1,214 @@
+"""`python -m autograder …`: build the notebooks, make a sample class, grade, report."""
+
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+# torch and nbgrader take seconds to import: each command imports what it needs, so that --help answers at once.
+if TYPE_CHECKING:
+    from autograder.pipeline.collect import Submission
+    from autograder.pipeline.records import Record
+
+ROOT = Path(__file__).resolve().parents[2]
+ERROR_LOG = "error.log"
+NOT_RUN, REFUSED, STOPPED = 1, 2, 130  # exit codes
+WRITTEN = {
+    "grades.csv": "a row per student and lesson",
+    "files.csv": "what became of every file",
+    "class.html": "the class, in English",
+    "class.zh-TW.html": "the class, in Traditional Chinese",
+    "feedback": "a page per submission",
+    "gradebook.db": "nbgrader's gradebook",
+}
+
+app = typer.Typer(
+    help="Notebooks of the course, and grades for what students hand in.",
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+)  # fmt: skip
+screen = Console()
+
+Out = Annotated[Path, typer.Option(help="Folder for grades, feedback, gradebook and records.", file_okay=False)]
+
+
+@app.command()
+def build() -> None:
+    """Release the lessons: solutions/*.py becomes lessons/en and lessons/zh-TW."""
+    from autograder.pipeline.authoring import AuthoringError
+    from autograder.pipeline.authoring import build as build_lessons
+
+    if not (ROOT / "solutions").is_dir():
+        refuse("there is no folder solutions here: build works in a clone of the course's repository")
+    try:
+        released = build_lessons(ROOT)
+    except AuthoringError as problem:
+        for line in problem.refusals:
+            print(line, file=sys.stderr)
+        raise typer.Exit(REFUSED) from None
+    for path in released:
+        print(path.relative_to(ROOT))
+
+
+@app.command()
+def demo(path: Annotated[Path, typer.Argument(metavar="ZIP", help="The zip file to write.")]) -> None:
+    """Make the sample class: a zip of submissions such as a learning platform exports."""
+    from autograder.pipeline.demo import make_demo
+
+    make_demo(path)
+    print(path)
+
+
+@app.command()
+def grade(
+    submissions: Annotated[Path, typer.Argument(metavar="SUBMISSIONS", help="A zip or folder of submissions.")],
+    out: Out,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="The same inputs for everybody, drawn from this seed (default: each student's own)."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Sandboxes side by side (default: one a core).")] = None,
+) -> None:
+    """Grade a pile of submissions; what is graded in OUT already is not run again."""
+    with one_line(out):
+        from autograder.pipeline.grading import grade as grade_pile
+        from autograder.pipeline.report import read_back, sandbox_died
+
+        with bars() as progress:
+            records = grade_pile(submissions, out, seed, workers, progress=progress)
+        files = read_back(out)[1]
+        tell(records, files, out)
+        died = sum(sandbox_died(record) for record in records)
+        if died:
+            print(f"{died} submissions were not really run: run the same command again.", file=sys.stderr)
+        without = len(files) - len(records) - sum(file.status == "superseded" for file in files)
+        if without:
+            print(f"{without} files have no row in grades.csv; please report this.", file=sys.stderr)
+    if died or without:
+        raise typer.Exit(NOT_RUN)
+
+
+@app.command()
+def report(out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that grade wrote.")]) -> None:
+    """Write tables and pages anew, with the points given by hand in nbgrader since."""
+    with one_line(out):
+        from autograder.pipeline.report import read_back, write_reports
+
+        records, files = read_back(out)
+        write_reports(out, records, files)
+        tell(records, files, out)
+
+
+# ------------------------------------------------------------------------------------------------- what is shown
+
+
+@contextmanager
+def bars() -> Iterator["Show"]:
+    """Progress bars; in a file or a pipe, where bars cannot move, their last state."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen) as progress:
+        yield Show(progress)
+
+
+class Show:
+    """The progress of `grading.grade`, one bar for each thing that is done."""
+
+    WORDS = {"grading": "students graded", "gradebook": "in the gradebook"}
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.tasks: dict[str, TaskID] = {}
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what not in self.tasks:
+            self.tasks[what] = self.progress.add_task(self.WORDS.get(what, what), total=total)
+        self.progress.update(self.tasks[what], completed=done, total=total)
+
+
+def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
+    """The class in a few lines: means, frequent mistakes, what needs a look, and where everything is."""
+    from autograder.pipeline.report import (
+        most_frequent, percent, plain, statistics, things_to_look_at, with_manual_points, words,
+    )  # fmt: skip
+
+    records = [with_manual_points(record, out / "gradebook.db") for record in records]
+    lessons = statistics(records)
+    for lesson in lessons:
+        table = Table(title=escape(lesson.titles["en"]), title_justify="left")
+        table.add_column("exercise")
+        for heading in ("mean", "of", "full marks"):
+            table.add_column(heading, justify="right")
+        for exercise in lesson.exercises:
+            mean = "–" if exercise.mean is None else plain(exercise.mean)
+            full = percent(exercise.counts["full"], len(lesson.totals))
+            table.add_row(exercise.name, mean, plain(exercise.max_points), full)
+        table.add_section()
+        table.add_row(f"total ({len(lesson.totals)} submissions)", plain(lesson.mean), plain(lesson.max_points), "")
+        screen.print(table)
+    if frequent := most_frequent(lessons):
+        screen.print("Most frequent mistakes:")
+        for name, mistake in frequent:
+            screen.print(f"  {len(mistake.records)} × {name}: {mistake.message['en']}", markup=False, highlight=False)
+    if looks := things_to_look_at(records, files):
+        screen.print("Needs a look (see class.html):")
+        for look in looks:
+            screen.print(f"  {len(look.entries)} × {words('en', 'look ' + look.kind)}", markup=False, highlight=False)
+    screen.print(f"{len({record.student_id for record in records})} students, {len(records)} rows, written to {out}:")
+    for name, what in WRITTEN.items():
+        if (out / name).exists():
+            print(f"  {out / name}  {what}")
+
+
+# ------------------------------------------------------------------------------------------------- what goes wrong
+
+
+@contextmanager
+def one_line(out: Path) -> Iterator[None]:
+    """Every failure inside ends the program with one line for the instructor and an exit code, without a traceback."""
+    try:
+        yield
+    except typer.Exit:
+        raise
+    except KeyboardInterrupt:
+        print("Stopped. The same command goes on where this run stopped.", file=sys.stderr)
+        raise typer.Exit(STOPPED) from None
+    except Exception as problem:
+        if isinstance(problem, expected()):
+            refuse(str(problem))
+        if isinstance(problem, OSError) and problem.filename is not None:
+            refuse(f"{problem.filename}: {problem.strerror}")
+        what = (str(problem).splitlines() or [""])[0]
+        refuse(f"unexpected {type(problem).__name__}: {what} ({keep_traceback(out)})")
+
+
+def expected() -> tuple[type[Exception], ...]:
+    """The errors that carry a line for the instructor."""
+    from autograder.pipeline.bookkeeping import BookkeepingError
+    from autograder.pipeline.collect import CollectError
+    from autograder.pipeline.grading import GradingError
+    from autograder.pipeline.report import ReportError
+    from autograder.pipeline.sandbox import SandboxUnavailable
+
+    return (CollectError, GradingError, SandboxUnavailable, BookkeepingError, ReportError)
+
+
+def keep_traceback(out: Path) -> str:
+    """Write the traceback of the exception being handled to a file; says what to report."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / ERROR_LOG).write_text(traceback.format_exc(), encoding="utf-8", errors="replace")
+    except OSError as problem:
+        return f"no details: {out / ERROR_LOG} cannot be written, {problem.strerror}"
+    return f"please report this line and the file {out / ERROR_LOG}"
+
+
+def refuse(why: str) -> NoReturn:
+    print(f"error: {' '.join(why.split())}", file=sys.stderr)
+    raise typer.Exit(REFUSED)

@@ -1,0 +1,438 @@
+"""What people read after a run: tables of grades and files, a feedback page per submission, and a page about the class.
+
+Everything that a student wrote is text here, never markup or a formula: the templates escape, the tables neutralise.
+"""
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from functools import lru_cache, partial
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from autograder.exercise import get
+from autograder.pipeline.bookkeeping import manual_points
+from autograder.pipeline.collect import Submission
+from autograder.pipeline.grading import LESSONS, new_record, record_path
+from autograder.pipeline.records import Grade, Record
+from autograder.text import LANGUAGES, Text, both
+
+TEMPLATES = Path(__file__).with_name("templates")
+GRADED = ("ok", "repaired")  # statuses of the files that were run and judged
+CLASS_PAGES = {"en": "class.html", "zh-TW": "class.zh-TW.html"}
+MARKS = {
+    "full": "✓", "partial": "◐", "none": "✗", "not started": "○", "not allowed": "⊘", "stopped": "■",
+    "by hand": "✎", "waiting": "…",
+}  # fmt: skip
+COLUMNS = ("full", "partial", "none", "not started", "wait")  # of the class page's table of exercises
+BINS = 10  # of the distribution of totals
+
+
+class ReportError(RuntimeError):
+    """There is nothing to report on; the text is one line for the instructor."""
+
+
+def write_reports(
+    out: Path, records: Sequence[Record], submissions: Sequence[Submission], lessons: Path = LESSONS
+) -> None:
+    """Write grades.csv, files.csv, the feedback pages and the class pages into `out`.
+
+    Points that an instructor has given in nbgrader come first. Also writes files.json, from which `read_back` knows the
+    class again.
+
+    Args:
+        out: the folder of grades.
+        records: a record for every graded submission and every file that could not be graded.
+        submissions: every file of the pile.
+        lessons: the released notebooks, for the titles.
+    """
+    records = [with_manual_points(record, out / "gradebook.db") for record in records]
+    write_grades(out / "grades.csv", records)
+    write_files(out, submissions)
+    paths = page_paths(records)
+    for record, path in zip(records, paths):
+        write_text(out / path, feedback_page(record, lessons))
+    for language in LANGUAGES:
+        write_text(out / CLASS_PAGES[language], class_page(records, submissions, paths, language, lessons))
+
+
+def read_back(out: Path) -> tuple[list[Record], list[Submission]]:
+    """The records and files of the last run of `grade` into `out` (the notebooks stay where they are).
+
+    Raises:
+        ReportError: if there was none, or a record is gone.
+    """
+    try:
+        rows = json.loads((out / "files.json").read_text(encoding="utf-8"))
+        submissions = [Submission(**{**row, "received": date_of(row["received"])}) for row in rows]
+    except FileNotFoundError:
+        raise ReportError(f"{out} holds no graded class: run grade with --out {out} first") from None
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise ReportError(f"{out / 'files.json'} cannot be read ({problem}): run grade again") from None
+    records = []
+    for submission in submissions:
+        if submission.status in GRADED:
+            path = record_path(out, submission)
+            record = Record.load(path)
+            if record is None:
+                raise ReportError(f"{path} is missing or damaged: run grade again")
+            records.append(record)
+        elif submission.status != "superseded":
+            records.append(new_record(submission))
+    return records, submissions
+
+
+def date_of(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def with_manual_points(record: Record, gradebook: Path) -> Record:
+    """The record with the points that an instructor has given in nbgrader."""
+    if not record.grades or record.lesson is None:
+        return record
+    given = manual_points(gradebook, record.student_id, record.lesson)
+    grades = [
+        replace(grade, points=round(given[grade.name], 2), status="by hand") if grade.name in given else grade
+        for grade in record.grades
+    ]
+    return replace(record, grades=grades)
+
+
+# ------------------------------------------------------------------------------------------------- tables
+
+
+def write_grades(path: Path, records: Sequence[Record]) -> None:
+    """One row per student and lesson and per file that could not be graded, one column per exercise."""
+    exercises = list(dict.fromkeys(g.name for r in sorted(records, key=lambda r: r.lesson or "") for g in r.grades))
+    head = ["student_id", "student_name", "lesson", "language", "status", "reason", "received", "points", "max_points"]
+    rows = []
+    for record in records:
+        points = {grade.name: grade.points for grade in record.grades}
+        rows.append([
+            record.student_id, record.student_name, record.lesson or "", record.language, record.status, record.reason,
+            record.received, plain(record.points), plain(record.max_points if record.grades else None),
+            *(plain(points.get(name)) for name in exercises), record.source,
+        ])  # fmt: skip
+    write_table(path, [*head, *exercises, "file"], rows)
+
+
+def write_files(out: Path, submissions: Sequence[Submission]) -> None:
+    """Every file of the pile and what became of it: for people (csv) and for `read_back` (json)."""
+    rows = [[s.source, s.student_id, s.student_name, s.lesson or "", s.status, s.reason] for s in submissions]
+    write_table(out / "files.csv", ["file", "student_id", "student_name", "lesson", "status", "reason"], rows)
+    known = [asdict(replace(s, notebook=None)) for s in submissions]
+    write_text(out / "files.json", json.dumps(known, indent=1, default=lambda date: date.isoformat()))
+
+
+def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    # The byte-order mark tells Excel that it is UTF-8.
+    with open(path, "w", encoding="utf-8-sig", errors="replace", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        writer.writerows([neutral(value) for value in row] for row in rows)
+
+
+def neutral(value: str) -> str:
+    """Text that no spreadsheet takes for a formula, full-width signs included."""
+    return "'" + value if value.lstrip()[:1] in tuple("=+-@＝＋－＠|") or value[:1] in ("\t", "\r") else value
+
+
+def plain(points: float | None) -> str:
+    return "" if points is None else f"{round(points, 2):g}"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write in one step; halves of surrogate pairs and control characters, which no page takes, become "�"."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    clean = "".join(c if c in "\n\t" or c >= " " and not "\x7f" <= c < "\xa0" else "�" for c in text)
+    draft = path.with_name(path.name + ".tmp")
+    draft.write_bytes(clean.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode("utf-8"))
+    os.replace(draft, path)
+
+
+# ------------------------------------------------------------------------------------------------- words
+
+
+@lru_cache
+def dictionary() -> dict[str, Text]:
+    with open(TEMPLATES / "words.tsv", encoding="utf-8", newline="") as file:
+        return {row["key"]: both(row["en"], row["zh-TW"]) for row in csv.DictReader(file, delimiter="\t", quoting=3)}
+
+
+def words(language: str, key: str, **values: Any) -> str:
+    return dictionary()[key][language].format(**values)
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else plain(value)
+
+
+def percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f}%" if whole else "–"
+
+
+@lru_cache
+def titles_of(lesson: str, lessons: Path) -> Text:
+    """The first heading of the released notebook, in both languages; the lesson's name where there is none."""
+    found = {}
+    for language in LANGUAGES:
+        try:
+            cells = json.loads((lessons / language / f"{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
+        except (OSError, ValueError, KeyError):
+            cells = []
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        heading = next((line for line in text.splitlines() if line.startswith("# ")), lesson)
+        found[language] = heading.lstrip("#").replace("`", "").replace("$", "").strip()
+    return found
+
+
+@lru_cache
+def templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("autograder.pipeline"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    css = (TEMPLATES / "page.css").read_text(encoding="utf-8")
+    environment.globals.update(css=Markup(css), number=number, percent=percent, words=words, marks=MARKS)
+    environment.globals.update(state_of=state_of, is_question=is_question)
+    return environment
+
+
+def render(template: str, language: str, **values: Any) -> str:
+    return templates().get_template(template).render(language=language, t=partial(words, language), **values)
+
+
+# ------------------------------------------------------------------------------------------------- feedback
+
+
+def waits(grade: Grade) -> bool:
+    """Whether a written answer still has to be graded."""
+    return grade.status == "by hand" and grade.points is None
+
+
+def state_of(grade: Grade) -> str:
+    return "waiting" if waits(grade) else grade.status
+
+
+def is_question(grade: Grade) -> bool:
+    """Whether the answer is a letter: then the list of cases says nothing that the message does not say."""
+    try:
+        return get(grade.name).driver == "letter"
+    except KeyError:
+        return False
+
+
+def page_paths(records: Sequence[Record]) -> list[str]:
+    """feedback/<student>/<lesson>.html for each record; what could not be graded never takes a graded lesson's name."""
+    paths: dict[int, str] = {}
+    taken: set[str] = set()
+    for i in sorted(range(len(records)), key=lambda i: not records[i].grades):
+        record = records[i]
+        base = f"feedback/{record.student_id}/{record.lesson or 'file'}"
+        count, path = 1, f"{base}.html"
+        while path in taken:
+            count += 1
+            path = f"{base}-{count}.html"
+        taken.add(path)
+        paths[i] = path
+    return [paths[i] for i in range(len(records))]
+
+
+def feedback_page(record: Record, lessons: Path) -> str:
+    """The page of one submission, in its language; of a file whose language nobody knows, in both."""
+    languages = [record.language] if record.language in LANGUAGES else list(LANGUAGES)
+    if record.lesson is None or not record.grades:
+        return render("unread.html.j2", languages[0], languages=languages, record=record)
+    waiting = sum(grade.max_points for grade in record.grades if waits(grade))
+    title = titles_of(record.lesson, lessons)[languages[0]]
+    return render("feedback.html.j2", languages[0], record=record, title=title, waiting=waiting)
+
+
+# ------------------------------------------------------------------------------------------------- class
+
+
+@dataclass
+class MistakeMade:
+    """A mistake and who made it."""
+
+    message: Text
+    records: list[Record] = field(default_factory=list)
+
+
+@dataclass
+class ExerciseStatistics:
+    """How a class did in one exercise. `others`: wrong without a recognised mistake."""
+
+    name: str
+    max_points: float
+    mean: float | None
+    counts: dict[str, int]
+    mistakes: list[MistakeMade]
+    others: list[Record]
+
+
+@dataclass
+class LessonStatistics:
+    lesson: str
+    titles: Text
+    max_points: float
+    totals: list[float]
+    exercises: list[ExerciseStatistics]
+
+    @property
+    def mean(self) -> float:
+        return mean(self.totals)
+
+    @property
+    def median(self) -> float:
+        return median(self.totals)
+
+    @property
+    def bars(self) -> list[dict[str, Any]]:
+        """The histogram of totals, in the coordinates of the template's picture."""
+        counts = [0] * BINS
+        for total in self.totals:
+            counts[min(BINS - 1, int(BINS * total / self.max_points)) if self.max_points else 0] += 1
+        bars = []
+        for i, count in enumerate(counts):
+            height = round(90 * count / max(counts), 1)
+            label = f"{100 * i // BINS}–{100 * (i + 1) // BINS}%"
+            bars.append({"x": 10 + 32.5 * i, "y": 112 - height, "height": height, "count": count, "label": label})
+        return bars
+
+
+def statistics(records: Sequence[Record], lessons: Path = LESSONS) -> list[LessonStatistics]:
+    """How the class did, lesson by lesson; lessons without a graded submission are left out."""
+    by_lesson: dict[str, list[Record]] = {}
+    for record in records:
+        if record.lesson is not None and record.grades:
+            by_lesson.setdefault(record.lesson, []).append(record)
+    return [
+        LessonStatistics(
+            lesson,
+            titles_of(lesson, lessons),
+            max(r.max_points for r in group),
+            [r.points or 0.0 for r in group],
+            [exercise_statistics(name, group) for name in dict.fromkeys(g.name for r in group for g in r.grades)],
+        )
+        for lesson, group in sorted(by_lesson.items())
+    ]
+
+
+def exercise_statistics(name: str, group: Sequence[Record]) -> ExerciseStatistics:
+    pairs = [(record, grade) for record in group for grade in record.grades if grade.name == name]
+    points = [grade.points for _, grade in pairs if grade.points is not None]
+    counts = dict.fromkeys(COLUMNS, 0)
+    made: dict[str, MistakeMade] = {}  # by sentence: mistakes that cannot be told apart share it
+    others = []
+    for record, grade in pairs:
+        column = column_of(grade)
+        counts[column] += 1
+        if grade.mistake is not None:
+            made.setdefault(grade.message["en"], MistakeMade(grade.message)).records.append(record)
+        elif column in ("partial", "none") and grade.lines:
+            others.append(record)
+    mistakes = sorted(made.values(), key=lambda mistake: -len(mistake.records))
+    return ExerciseStatistics(
+        name, max(g.max_points for _, g in pairs), mean(points) if points else None, counts, mistakes, others
+    )
+
+
+def column_of(grade: Grade) -> str:
+    if grade.status == "not started":
+        return "not started"
+    if grade.points is None:
+        return "wait"
+    return "full" if grade.points >= grade.max_points else "partial" if grade.points > 0 else "none"
+
+
+@dataclass
+class Entry:
+    """A line of the list of what needs a look."""
+
+    text: Text
+    record: Record | Submission | None = None
+    exercise: str = ""
+
+
+@dataclass
+class Look:
+    """What needs a look, of one kind (a key of the words: "look " + kind)."""
+
+    kind: str
+    entries: list[Entry]
+
+
+def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submission]) -> list[Look]:
+    """What an instructor should not overlook, the gravest first."""
+    repaired = {(s.student_id, s.lesson) for s in submissions if s.status == "repaired"}
+    looks: dict[str, list[Entry]] = {
+        kind: [] for kind in ("ended", "unread", "not allowed", "stopped", "repaired", "superseded", "waiting")
+    }
+    waiting: dict[str, int] = {}
+    for record in records:
+        reason = both(record.reason, record.reason)
+        if not record.grades:
+            looks["unread"].append(
+                Entry(both(f"{record.reason} ({record.source})", f"{record.reason}（{record.source}）"), record)
+            )
+        elif sandbox_died(record):
+            looks["ended"].append(Entry(reason, record))
+        elif (record.student_id, record.lesson) in repaired:
+            looks["repaired"].append(Entry(reason, record))
+        for grade in record.grades:
+            if grade.status in ("not allowed", "stopped"):
+                looks[grade.status].append(Entry(grade.message, record, grade.name))
+            elif waits(grade):
+                waiting[grade.name] = waiting.get(grade.name, 0) + 1
+        looks["stopped"] += [Entry(note, record) for note in record.notes]
+    for submission in submissions:
+        if submission.status == "superseded":
+            text = both(f"{submission.source}. {submission.reason}", f"{submission.source}。{submission.reason}")
+            looks["superseded"].append(Entry(text, submission))
+    for name, count in waiting.items():
+        text = {language: words(language, "answers wait", count=count) for language in LANGUAGES}
+        looks["waiting"].append(Entry(text, exercise=name))
+    return [Look(kind, entries) for kind, entries in looks.items() if entries]
+
+
+def sandbox_died(record: Record) -> bool:
+    """Whether the fault was ours: the notebook was not run to its end and has to be graded again."""
+    return "the sandbox itself died" in record.reason
+
+
+def class_page(
+    records: Sequence[Record], submissions: Sequence[Submission], paths: Sequence[str], language: str, lessons: Path
+) -> str:
+    pages = {(r.student_id, r.lesson, r.source): quote(path) for r, path in zip(records, paths)}
+    graded = [record for record in records if record.grades]
+    counts = [
+        ("students", len({record.student_id for record in records})),
+        ("submissions", len(graded)),
+        ("unread", len(records) - len(graded)),
+        ("waiting", sum(waits(grade) for record in graded for grade in record.grades)),
+    ]
+    other = next(name for name in LANGUAGES if name != language)
+
+    def href(record: Record | Submission) -> str:
+        return pages.get((record.student_id, record.lesson, record.source), "")
+
+    return render(
+        "class.html.j2", language, records=records, href=href, counts=counts, columns=COLUMNS,
+        lessons=statistics(records, lessons), looks=things_to_look_at(records, submissions),
+        other_language=other, other_page=CLASS_PAGES[other],
+    )  # fmt: skip
+
+
+def most_frequent(lessons: Sequence[LessonStatistics], limit: int = 5) -> list[tuple[str, MistakeMade]]:
+    """The mistakes made most often in a class, each with its exercise."""
+    made = [(exercise.name, m) for lesson in lessons for exercise in lesson.exercises for m in exercise.mistakes]
+    return sorted(made, key=lambda pair: -len(pair[1].records))[:limit]

@@ -1,0 +1,539 @@
+"""The wall and what stands behind it: hostile notebooks gain nothing, and cost nobody but themselves."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from nbformat.v4 import new_code_cell, new_notebook
+
+from autograder import get
+from autograder.observe import Observation
+from autograder.pipeline import sandbox
+from autograder.pipeline.collect import Submission
+from autograder.pipeline.grading import Inputs, grade_submission, planned
+from autograder.pipeline.records import Record
+from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
+from autograder.pipeline.worker import descendants
+from autograder.wire import dumps
+
+SHORT = Limits(cell_seconds=2.0, total_seconds=30.0)
+INPUTS = Inputs(b"a secret of these tests")
+SETUP = "from autograder import check, hint, start, use\nstart('02_qkv', 'en')\nimport torch"
+WRONG = "def relevance(q, K):\n    return torch.zeros(K.shape[0], dtype=q.dtype)\n"
+RIGHT = {
+    "relevance": "def relevance(q, K):\n    return q @ K.T\n",
+    "attend": "def attend(q, K, V):\n    return torch.softmax(q @ K.T, dim=-1) @ V\n",
+}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def workers_ended() -> Iterator[None]:
+    yield
+    sandbox.close_all()
+
+
+def submission(relevance: str = RIGHT["relevance"], attend: str = RIGHT["attend"], own: str = "") -> Submission:
+    """A notebook of two exercises, with a cell of the student's own before them."""
+
+    def answer(name: str, source: str) -> object:
+        return new_code_cell(source, metadata={"nbgrader": {"grade_id": f"answer-{name}", "solution": True}})
+
+    def check(name: str) -> object:
+        book = {"grade_id": name, "grade": True, "points": get(name).points}
+        return new_code_cell(f'check("{name}", {name})', metadata={"nbgrader": book})
+
+    cells = [new_code_cell(SETUP, metadata={"tags": ["setup"]})]
+    if own:
+        cells.append(new_code_cell(own, metadata={"tags": ["student"]}))
+    cells += [answer("relevance", relevance), check("relevance"), answer("attend", attend), check("attend")]
+    notebook = new_notebook(cells=cells)
+    return Submission("s1", "S. One", "02_qkv", "en", "", "s1.ipynb", None, "ok", "", notebook)
+
+
+def graded(relevance: str = RIGHT["relevance"], own: str = "", limits: Limits = SHORT, **cells: str) -> Record:
+    return grade_submission(submission(relevance, own=own, **cells), INPUTS, limits)
+
+
+def points(record: Record) -> dict[str, float | None]:
+    return {grade.name: grade.points for grade in record.grades}
+
+
+def run(*sources: str, limits: Limits = SHORT) -> Outcome:
+    return sandbox.run(Job(tuple(Cell(source) for source in sources), {}, limits))
+
+
+def printed(source: str) -> str:
+    """What a cell prints inside the sandbox; it must not fail."""
+    cell = run(source).cells[0]
+    assert cell.error is None, cell.error
+    return cell.text.strip()
+
+
+FULL = {"relevance": 1.0, "attend": 2.0}
+OTHERS_ONLY = {"relevance": 0.0, "attend": 2.0}
+
+
+def test_an_honest_notebook_gets_full_points() -> None:
+    assert points(graded()) == FULL
+
+
+def test_a_wrong_answer_gets_none() -> None:
+    """The yardstick of the attacks below, which all hand in this answer."""
+    assert points(graded(WRONG)) == OTHERS_ONLY
+
+
+# ------------------------------------------------------------------------------------------------- pretending
+
+PRETENDING = {
+    "patched comparisons": """
+        import math
+        yes = lambda *args, **kwargs: True
+        torch.allclose = torch.equal = torch.isclose = math.isclose = yes
+        torch.testing.assert_close = yes
+        torch.Tensor.allclose = torch.Tensor.equal = torch.Tensor.__eq__ = yes
+    """,
+    "patched torch": """
+        for name in ("abs", "max", "sub", "clone", "detach", "isfinite", "any"):
+            setattr(torch.Tensor, name, lambda self, *args, **kwargs: torch.zeros(self.shape))
+        torch.zeros_like = torch.ones_like
+    """,
+    "an object equal to everything": """
+        class Yes:
+            shape, dtype, ndim = torch.Size([5]), torch.float32, 1
+            def __eq__(self, other): return True
+            def __getattr__(self, name): return lambda *args, **kwargs: True
+        def relevance(q, K):
+            return Yes()
+    """,
+    "a tensor that answers for itself": """
+        class Yes(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None): return True
+        def relevance(q, K):
+            return torch.zeros(K.shape[0]).as_subclass(Yes)
+    """,
+    "a class that claims to be Tensor": """
+        class Tensor:
+            __module__ = "torch"
+            __class__ = torch.Tensor
+            def __float__(self): return 0.0
+        def relevance(q, K):
+            return Tensor()
+    """,
+    "every observation says nothing went wrong": """
+        import autograder, autograder.observe as o
+        o.observe = autograder.observe = lambda *args: o.Observation(value=None, error=None)
+    """,
+    "the other exercise's observations": """
+        import autograder
+        old = autograder.state.send
+        autograder.state.send = lambda event: old({**event, "points": 1, "passed": True, "verdict": "full"})
+    """,
+    "the caller's frames": """
+        def relevance(q, K):
+            import sys
+            frame = sys._getframe()
+            while frame is not None:
+                for scope in (frame.f_globals, frame.f_locals):
+                    for name in list(scope):
+                        if name in ("points", "passed", "verdict", "expected", "reference"):
+                            scope[name] = 1.0
+                frame = frame.f_back
+            return torch.zeros(K.shape[0])
+    """,
+    "an input transformer and a patched run_cell": """
+        shell = get_ipython()
+        shell.input_transformers_cleanup.append(lambda lines: ["pass\\n"] if "check(" in "".join(lines) else lines)
+        shell.run_cell = lambda *args, **kwargs: None
+    """,
+    "printed points": """
+        import sys
+        print("1.0"); sys.displayhook(1.0); print('{"event": "end", "reason": null}')
+    """,
+    "numbers for bytes": """
+        torch.Tensor.numpy = lambda self, *args, **kwargs: __import__("numpy").zeros(10**6)
+    """,
+}
+
+
+def dedent(text: str) -> str:
+    return "\n".join(line[8:] for line in text.strip("\n").split("\n"))
+
+
+@pytest.mark.parametrize("attack", PRETENDING)
+@pytest.mark.parametrize("where", ["before", "with the answer"])
+def test_pretending_gains_nothing(attack: str, where: str) -> None:
+    source = dedent(PRETENDING[attack])
+    if where == "before":
+        record = graded(WRONG, own=source)
+    else:
+        record = graded(f"{WRONG}\n{source}")
+    assert points(record)["relevance"] == 0.0
+    assert record.points is not None and record.points <= 2.0
+
+
+def test_patched_check_gains_nothing() -> None:
+    source = "import autograder\nautograder.check = check = lambda *args: print('1.0')\n"
+    assert points(graded(WRONG, own=source)) == {"relevance": 0.0, "attend": 0.0}
+
+
+def test_forged_lines_on_every_open_file_gain_nothing() -> None:
+    """A student can write to the pipe that the events leave by: what is forged there is judged like any answer."""
+    source = f"""
+import json, os
+lines = [{{"event": "observation", "name": "relevance", "case": i, "seen": seen}}
+         for i in range(9) for seen in ({dumps(Observation(value=True))!r}, {dumps(Observation())!r}, "1.0", "[" * 10**5)]
+lines += [{{"event": "cell", "cell": 1, "error": None, "text": "1.0", "points": 1.0}}, {{"event": "points"}}, [1.0], "x", None]
+lines += [{{"event": "observation", "name": "relevance", "case": -1, "seen": "x"}}, {{"event": "observation"}}]
+lines += [{{"event": "observation", "name": ["a"], "case": {{}}, "seen": 1}}, {{"event": "cell", "cell": "0"}}]
+data = b"".join(json.dumps(line).encode() + b"\\n" for line in lines) + b"\\xff\\xfe\\n{{\\n" + b"[" * 10**5 + b"\\n"
+for fd in range(256):
+    try:
+        os.write(fd, data)
+    except OSError:
+        pass
+{WRONG}"""
+    assert points(graded(source)) == OTHERS_ONLY
+
+
+def test_an_early_done_costs_the_rest_of_the_own_notebook_only() -> None:
+    source = 'import autograder\nautograder.state.send({"event": "done"})\nimport time; time.sleep(0.5)\n'
+    assert points(graded(own=source)) == {"relevance": 0.0, "attend": 0.0}
+    assert points(graded()) == FULL
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "torch.nn.functional.scaled_dot_product_attention(q[None], K, V)[0]",
+        'getattr(torch.nn.functional, "scaled_dot_product" + "_attention")(q[None], K, V)[0]',
+        "__import__('course_lib.attention').attention.scaled_dot_product_attention(q[None], K, V)[0][0]",
+        "use('attend', None)(q, K, V)",
+        "__import__('autograder.exercise').exercise.get('attend').reference(q, K, V)",
+        "__import__('autograder.judging').judging.get('attend').reference(q, K, V)",
+    ],
+)
+def test_calling_what_does_it_all_gets_nothing(call: str) -> None:
+    """Seen while it runs, seen in the source, or simply not there."""
+    record = graded(attend=f"def attend(q, K, V):\n    return {call}\n")
+    assert points(record) == {"relevance": 1.0, "attend": 0.0}
+
+
+# ------------------------------------------------------------------------------------------------- breaking things
+
+BREAKING = {
+    "an endless loop": "while True: pass",
+    "a loop that swallows everything": """
+        import time
+        while True:
+            try:
+                while True: time.sleep(0.01)
+            except BaseException:
+                pass
+    """,
+    "a loop that blocks all signals": """
+        import signal
+        for number in range(1, 65):
+            try: signal.signal(number, signal.SIG_IGN)
+            except (OSError, ValueError): pass
+        signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+        while True: pass
+    """,
+    "an endless print": "while True: print('x' * 1000)",
+    "endless prints to the real stdout and stderr": """
+        import os
+        while True: os.write(1, b'x' * 1000); os.write(2, b'x' * 1000)
+    """,
+    "os._exit": "import os; os._exit(0)",
+    "sys.exit": "import sys; sys.exit(0)",
+    "a segfault": "import ctypes; ctypes.string_at(0)",
+    "an abort": "import os; os.abort()",
+    "kill everybody": "import os; os.kill(-1, 9); os._exit(1)",
+    "kill the process group": "import os; os.killpg(0, 15); os.killpg(0, 9); os._exit(1)",
+    "kill the parent": """
+        import os
+        os.kill(1, 9)
+        os.kill(os.getppid(), 9)
+    """,
+    "a memory hog": """
+        hoard = []
+        while True: hoard.append(torch.ones(16 << 20))
+    """,
+    "a memory hog of many processes": """
+        import os, time
+        for _ in range(40):
+            if os.fork() == 0:
+                hoard = bytearray(200 << 20)
+                time.sleep(60)
+        time.sleep(60)
+    """,
+    "a fork bomb": """
+        import os
+        while True: os.fork()
+    """,
+    "a thread bomb": """
+        import threading, time
+        while True: threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    """,
+    "a full disk": """
+        import os
+        for folder in ("/tmp", "/dev/shm", "/var/tmp", "."):
+            with open(folder + "/full", "wb") as file:
+                while True: file.write(bytes(1 << 20))
+    """,
+    "deep recursion": """
+        import sys
+        sys.setrecursionlimit(10**9)
+        def down(): return down()
+        down()
+    """,
+    "a flood of events": """
+        import autograder, os
+        while True:
+            for fd in range(3, 256):
+                try: os.write(fd, b'x' * 65536)
+                except OSError: pass
+    """,
+    "a huge result": "def relevance(q, K): return torch.zeros(1 << 28)",
+    "a result that is its own part": """
+        def relevance(q, K):
+            x = []
+            x.append(x)
+            return x
+    """,
+    "an exception that cannot be printed": """
+        class Bad(Exception):
+            def __str__(self): raise RuntimeError
+        def relevance(q, K): raise Bad
+    """,
+    "lone surrogates": "print(chr(0xD800)); raise ValueError(chr(0xDFFF))",
+    "a null byte": "x = 1\0",
+    "no Python": "def relevance(q, K):\n            return (",
+}
+
+
+@pytest.mark.parametrize("attack", BREAKING)
+def test_a_broken_cell_costs_its_own_exercise_only(attack: str) -> None:
+    record = graded(dedent(BREAKING[attack]) if "\n        " in BREAKING[attack] else BREAKING[attack])
+    assert points(record) == OTHERS_ONLY
+    assert record.grades[0].status in ("stopped", "none"), record.grades[0]
+    assert points(graded()) == FULL, "the next notebook must run"
+
+
+def test_an_endless_loop_in_one_case_keeps_the_cases_before_it() -> None:
+    """The first cases are judged; the time limit is one of a case."""
+    source = "def relevance(q, K):\n    while K.shape[0] == 1: pass\n    return K @ q\n"
+    record = graded(source)
+    earned = points(record)
+    assert 0 < (earned["relevance"] or 0) < 1 and earned["attend"] == 2.0
+    assert any("longer than 2 s" in (line.difference or {}).get("en", "") for line in record.grades[0].lines)
+
+
+def test_many_slow_cells_meet_the_limit_of_the_whole_notebook() -> None:
+    cells = [Cell("import time; time.sleep(1.5)")] * 5
+    outcome = sandbox.run(Job(tuple(cells), {}, Limits(cell_seconds=2.0, total_seconds=3.0)))
+    assert outcome.ended is not None and "in all" in outcome.ended
+    assert points(graded()) == FULL
+
+
+def test_nothing_is_left_running() -> None:
+    source = """
+import os, threading, time
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+threading.Thread(target=lambda: [time.sleep(600)], daemon=False).start()
+threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+"""
+    run("1")
+    worker = sandbox._local.worker.process.pid
+    before = descendants(worker)
+    record = graded(own=source)
+    assert points(record) == FULL
+    assert descendants(worker) == before
+    assert points(graded()) == FULL
+
+
+# ------------------------------------------------------------------------------------------------- the wall
+
+
+def test_the_course_and_the_host_are_out_of_sight(tmp_path: Path) -> None:
+    (tmp_path / "gradebook.db").write_text("points")
+    root = sandbox.ROOT.parent
+    paths = [
+        sandbox.ROOT / "exercises" / "l02_qkv.py", sandbox.ROOT / "judging.py", sandbox.ROOT / "exercise.py",
+        sandbox.COURSE_LIB / "attention.py", root / "solutions", root / "lessons", root / ".git", root / "pyproject.toml",
+        tmp_path, tmp_path / "gradebook.db", "/course/course_lib", "/course/autograder/observe.py", "/course/autograder/worker.py",
+        "/etc/passwd", "/etc/shadow", "/root", "/home", "/var", "/run", "/sys", "/dev/sda", "/proc/1", "/proc/self",
+    ]  # fmt: skip
+    seen = printed(f"import os\nfor path in {[str(p) for p in paths]}:\n    if os.path.exists(path): print(path)")
+    assert seen == ""
+    assert Path("/etc/passwd").exists(), "the list above must name real files"
+
+
+def test_no_answers_in_memory() -> None:
+    source = """
+import gc, sys, types
+names = [name for name in sys.modules if name.startswith(("autograder.", "course_lib"))]
+print(sorted(n for n in names if n.startswith("autograder.")))
+from course_lib.attention import scaled_dot_product_attention
+print(scaled_dot_product_attention.__code__.co_names, "masked_fill" in str(scaled_dot_product_attention.__code__.co_consts))
+import inspect
+try:
+    print(inspect.getsource(scaled_dot_product_attention))
+except OSError:
+    print("no source")
+print([c.co_name for c in gc.get_objects() if isinstance(c, types.CodeType) and "course_lib/attention" in c.co_filename])
+"""
+    lines = printed(source).split("\n")
+    allowed = {"autograder." + name for name in ("functions", "guard", "observe", "text", "wire", "worker")}
+    assert set(eval(lines[0])) <= allowed
+    assert "softmax" not in lines[1] and "True" not in lines[1]
+    assert lines[2] == "no source"
+
+
+def test_no_network() -> None:
+    source = """
+import socket
+for address in [("1.1.1.1", 53), ("127.0.0.1", 22), ("10.0.0.1", 80), ("169.254.169.254", 80)]:
+    try:
+        socket.create_connection(address, timeout=0.3)
+        print("connected", address)
+    except OSError:
+        pass
+try:
+    socket.getaddrinfo("example.org", 80)
+    print("resolved")
+except OSError:
+    pass
+import os
+print(sorted(os.listdir("/sys/class/net")) if os.path.exists("/sys/class/net") else "", end="")
+"""
+    assert printed(source) == ""
+
+
+def test_no_way_to_more_rights() -> None:
+    source = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+print(os.getuid(), libc.mount(b"none", b"/tmp", None, 32, None), libc.umount2(b"/course", 2), libc.umount2(b"/tmp", 2))
+print(libc.mount(b"proc", b"/proc", b"proc", 0, None), libc.ptrace(16, 1, 0, 0), libc.unshare(0x10000000 | 0x20000))
+for target in ("/usr/x", "/x", "/course/x", "/dev/x", os.path.dirname(os.__file__) + "/x"):
+    try:
+        open(target, "w")
+        print("wrote", target)
+    except OSError:
+        pass
+try:
+    os.setuid(0)
+    print("root")
+except OSError:
+    pass
+"""
+    lines = printed(source).split("\n")
+    assert lines[0] == "65534 -1 -1 -1"
+    assert lines[1].startswith("-1 -1")
+    assert len(lines) == 2
+
+
+def test_the_environment_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "a secret of the host")
+    sandbox.close_all()  # a worker started before would not have seen it anyway
+    seen = printed("import os\nprint(dict(os.environ), os.getcwd(), os.listdir('.'))")
+    assert "a secret" not in seen and seen.endswith("/tmp []")
+
+
+def test_nothing_passes_from_one_notebook_to_the_next() -> None:
+    first = """
+import builtins, os, sys, types
+for folder in ("/tmp", "/dev/shm"):
+    open(folder + "/note", "w").write("the answer")
+torch.softmax = None
+builtins.note = sys.note = os.environ["NOTE"] = "the answer"
+sys.modules["note"] = types.ModuleType("note")
+"""
+    second = """
+import builtins, os, sys
+print(os.listdir("/tmp"), os.listdir("/dev/shm"), hasattr(builtins, "note"), hasattr(sys, "note"), "NOTE" in os.environ,
+      "note" in sys.modules, end="")
+"""
+    run("import torch\n" + first)
+    assert printed(second) == "[] [] False False False False"
+    assert points(graded()) == FULL
+
+
+def test_the_inputs_of_other_exercises_are_no_secret_but_expected_values_are_not_there() -> None:
+    """The plan holds calls and forbidden names; nothing else goes in."""
+    plan = planned(get("attend"), 1)
+    assert set(plan) == {"driver", "forbidden", "calls"}
+    assert all("exact" not in call and "reference" not in call for call in plan["calls"])
+
+
+def test_the_same_notebook_gives_the_same_result() -> None:
+    job = Job(
+        (Cell(SETUP), Cell("def attend(q, K, V): return torch.rand(4) + hash('x') % 7"), Cell("check('attend', attend)", "attend")),
+        {"attend": planned(get("attend"), 3)},
+        SHORT,
+    )  # fmt: skip
+    one, two = sandbox.run(job), sandbox.run(job)
+    sandbox.close_all()
+    three = sandbox.run(job)
+    shown = [[dumps(seen) for seen in outcome.observations["attend"].values()] for outcome in (one, two, three)]
+    assert shown[0] == shown[1] == shown[2] and len(shown[0]) == len(get("attend").cases)
+    assert one.cells == two.cells == three.cells
+
+
+# ------------------------------------------------------------------------------------------------- a notebook's comforts
+
+
+def test_colab_calls_magics_and_commands_do_not_stop_a_notebook() -> None:
+    source = """
+%matplotlib inline
+!pip install something
+%cd /content
+from google.colab import drive, files
+drive.mount("/content/drive")
+name = input("name?")
+import matplotlib.pyplot as plt
+plt.plot([1, 2])
+"""
+    outcome = run(source)
+    assert outcome.cells[0].error is None, outcome.cells[0].error
+    assert "not run while grading: !pip install something" in outcome.cells[0].text
+    assert len(outcome.cells[0].images) == 1
+
+
+def test_a_warning_on_stderr_costs_nothing() -> None:
+    source = "import sys, warnings\nwarnings.warn('old')\nprint('careful', file=sys.stderr)\n" + RIGHT["relevance"]
+    record = graded(source)
+    assert points(record) == FULL
+    assert "careful" in record.grades[0].printed
+
+
+def test_torch_trains_within_the_memory_limit() -> None:
+    source = """
+model = torch.nn.Sequential(torch.nn.Linear(256, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 256))
+optimizer = torch.optim.Adam(model.parameters())
+for _ in range(5):
+    loss = model(torch.randn(64, 256)).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+print(torch.get_num_threads(), loss.item() > 0)
+"""
+    assert printed("import torch\n" + source) == "1 True"
+
+
+def test_a_missing_bubblewrap_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "bubblewrap", lambda: "/bin/false")
+    with pytest.raises(sandbox.SandboxUnavailable, match="never run without one") as problem:
+        sandbox.Worker()
+    assert "\n" not in str(problem.value)
+
+
+def test_the_parent_keeps_its_own_torch() -> None:
+    graded(own="torch.softmax = torch.set_num_threads = None\nimport os; os.environ['X'] = '1'")
+    assert callable(torch.softmax) and "X" not in os.environ
