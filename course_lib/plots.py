@@ -359,20 +359,25 @@ def _draw_matrix(ax: Axes, matrix: np.ndarray, norm: Normalize, write: bool) -> 
         ax.spines[side].set_visible(False)
     if not write:
         return
+    largest = float(np.abs(matrix[np.isfinite(matrix)]).max(initial=0.0))
     for i, j in np.ndindex(height, width):
         entry = float(matrix[i, j])
         red, green, blue, _ = colours(norm(entry)) if np.isfinite(entry) else (0.73, 0.73, 0.73, 1)
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         size = 10 if width <= 8 else 8
-        ax.text(j, i, _number(entry), ha="center", va="center", fontsize=size, color="white" if dark else "black")
+        ax.text(
+            j, i, _number(entry, largest), ha="center", va="center", fontsize=size, color="white" if dark else "black"
+        )
 
 
-def _number(entry: float) -> str:
-    """At most four or five characters: 0.25, -3.1, 120, 1e+04, nan."""
+def _number(entry: float, largest: float = 0.0) -> str:
+    """At most five characters: 0.25, -3.10, 120, 1e+04, nan; beside `largest`, something tiny is 0.00."""
     if not np.isfinite(entry):
         return "nan" if np.isnan(entry) else ("inf" if entry > 0 else "-inf")
     size = abs(entry)
-    if size == 0 or 0.005 <= size < 10:
+    if size == 0 or (size < 0.005 and largest >= 0.1):
+        return "0.00"
+    if 0.005 <= size < 10:
         return f"{entry:.2f}"
     if 10 <= size < 1000:
         return f"{entry:.0f}"

@@ -38,7 +38,7 @@ from torch import Tensor
 #
 # 誰累了？讀到這裡你早就知道，也沒有真的把每個字兩兩比過。是「it」在找一隻動物，「cat」站出來應聲，「mat」則默不作聲。
 #
-# 模型手上只有向量，一個字一個。那麼，「it」的向量要怎麼*發問*？其他向量要怎麼*應答*？答案又怎麼回到「it」身上？
+# 模型手上只有向量，一個字一個。那麼，「it」的向量要怎麼**發問**？其他向量要怎麼**應答**？答案又怎麼回到「it」身上？
 # %% [markdown] lang="en"
 # ### Token
 #
@@ -61,20 +61,20 @@ from torch import Tensor
 # One thing is odd about this library. It never hands you *one* book. It hands you a blend of *all* books, each
 # in proportion to how well its spine fits.
 # %% [markdown] lang="zh-TW"
-# ## 2. 圖像：一座把書調成一杯給你的圖書館
+# ## 2. 圖像：每本書都借你一點的圖書館
 #
-# 你帶著問題走進圖書館。你不會每本都讀，只會掃過*書背*，挑書背對得上的，讀它的*內容*。
+# 你帶著問題走進圖書館。你不會每本都讀，只會掃過**書背**，挑書背對得上的，讀它的**內容**。
 #
 # - **查詢（query）** $q$：你的問題；
 # - **鍵（key）** $k_j$：第 $j$ 本書的書背，別人靠它找到這本書；
 # - **值（value）** $v_j$：第 $j$ 本書的內容，你真正帶走的東西。
 #
-# 這座圖書館有個怪脾氣：它從不只借你*一本*。它把*每一本*都倒一點給你，書背越合的倒得越多，最後調成一杯。
+# 這座圖書館有個怪脾氣：它從不只借你一本，而是**每一本**都借你一點；書背越對得上的借得越多，最後混成一份交給你。
 # %% [markdown] lang="en"
 # The picture below shows one visit. The thicker the line, the more of that book ends up in the blend; the
 # weights $\alpha_j$ sum to 1.
 # %% [markdown] lang="zh-TW"
-# 下圖就是這樣的一趟。線越粗，那本書在成品裡占得越多；權重 $\alpha_j$ 加起來等於 1。
+# 下圖就是這樣的一趟。線越粗，那本書在答案裡占的份量越多；權重 $\alpha_j$ 加起來等於 1。
 # %%
 from course_lib.plots import bars, heat_map, knob, soft_lookup, use_style
 
@@ -89,7 +89,7 @@ picture = soft_lookup(
 # no useful derivative, so nothing could be learned through it. The blend has derivatives everywhere: that is why
 # it is a blend.
 # %% [markdown] lang="zh-TW"
-# Python 的字典是「硬」的版本：`shelf["cat"]` 不是給你唯一的值，就是報錯。硬選沒有可用的導數，模型無從學起；調成一杯則處處可微。這正是要「調」的理由。
+# Python 的字典是「硬」的版本：`shelf["cat"]` 不是給你唯一的值，就是報錯。硬選沒有可用的導數，模型無從學起；混合則處處可微。這正是不硬選、而要混合的理由。
 # %% [markdown] lang="en"
 # ## 3. The formula, for one query
 #
@@ -134,7 +134,7 @@ picture = soft_lookup(
 # - $V$: the $M$ values, one a row, shape $[M, d_v]$
 # - $h$: the answer to the query, shape $[d_v]$. Values may have another length than keys.
 # %% [markdown] lang="zh-TW"
-# 第三步，倒出來調勻。列向量乘矩陣就是各列的線性組合，所以值的加權總和，也只是再乘一次矩陣：
+# 第三步，按份量混合。列向量乘矩陣就是各列的線性組合，所以值的加權總和，也只是再乘一次矩陣：
 #
 # $$h = \alpha V = \alpha_1 v_1 + \alpha_2 v_2 + \dots + \alpha_M v_M$$
 #
@@ -144,7 +144,7 @@ picture = soft_lookup(
 # > **Unscaled.** The paper also divides the scores by $\sqrt{d_k}$. In *this* lesson we never do: all checks here
 # > expect $\mathrm{softmax}(qK^\top)V$ as it stands. Lesson 03 brings the factor in and shows what it is for.
 # %% [markdown] lang="zh-TW"
-# > **這一課不縮放**。論文裡的分數還會除以 $\sqrt{d_k}$。*這一課*從頭到尾都不除，所有檢查要的都是 $\mathrm{softmax}(qK^\top)V$ 原式。第 03 課才請它出場，並說明它的用處。
+# > **這一課不縮放**。論文裡的分數還會除以 $\sqrt{d_k}$。**這一課**從頭到尾都不除，所有檢查要的都是 $\mathrm{softmax}(qK^\top)V$ 原式。第 03 課才請它出場，並說明它的用處。
 # %% [markdown] lang="en"
 # ### By hand
 #
@@ -237,7 +237,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 # - $W_Q, W_K$：$[d_\text{model}, d_k]$，兩者的 $d_k$ 必須相同，因為查詢與鍵要做內積
 # - $W_V$：$[d_\text{model}, d_v]$；$d_v$ 可以跟 $d_k$ 不同
 #
-# > **當心轉置**：`nn.Linear` 算的也是 $xW$，但它*存*的是 $W^\top$，形狀是 `[out_features, in_features]`。本課程直接給你矩陣，照公式寫 `X @ W_Q` 就對了。
+# > **當心轉置**：`nn.Linear` 算的也是 $xW$，但它**存**的是 $W^\top$，形狀是 `[out_features, in_features]`。本課程直接給你矩陣，照公式寫 `X @ W_Q` 就對了。
 # %% exercise="project_qkv"
 def project_qkv(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Make a query, a key and a value of every row of X: Q = X W_Q, K = X W_K, V = X W_V.
@@ -332,7 +332,7 @@ check("relevance", relevance)
 # $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$, the *lengths* count as well. Which of these two keys does the query
 # $(0.1,\ 0.1)$ prefer: its own twin, or a long vector 45° away?
 # %% [markdown] lang="zh-TW"
-# **比較像，還是比較長？** 常聽人說「$q$ 與 $k$ 越像，內積越大」。但 $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$，*長度*也算在內。查詢 $(0.1,\ 0.1)$ 會偏愛哪一個鍵：跟它一模一樣的，還是差了 45° 的長向量？
+# **比較像，還是比較長？** 常聽人說「$q$ 與 $k$ 越像，內積越大」。但 $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$，**長度**也算在內。查詢 $(0.1,\ 0.1)$ 會偏愛哪一個鍵：跟它一模一樣的，還是差了 45° 的長向量？
 # %%
 score = use("relevance", relevance)
 
@@ -362,7 +362,7 @@ for name, degrees, e_j in zip(("twin", "long"), angle.tolist(), score(q, K).toli
 # ### 練習 3 · `attend`
 # 難度 ★★☆☆☆ · 約 5 分鐘 · 2 分
 #
-# 打分數、變份量、倒出來：一趟圖書館之旅，寫成一個函式。
+# 打分數、換成份量、再混合：一趟圖書館之旅，寫成一個函式。
 #
 # **先看小例子**：分數 $2, 1, 0$ 給出權重 $0.665, 0.245, 0.090$；值是 $(10,0)$、$(0,10)$、$(10,10)$，答案是 $(7.55,\ 3.35)$。三本書都有份，最合的那本也沒有整碗端走。
 #
@@ -402,9 +402,9 @@ check("attend", attend)
 #
 # (A trick in the code: with the identity matrix for $V$, the answer $\alpha V$ *is* the weights.)
 # %% [markdown] lang="zh-TW"
-# **換你轉轉看**：平面上有三個鍵，查詢由你來轉、由你來拉長，長條是它的權重。看兩件事：方向決定*誰*贏，長度決定*贏多少*。長度是 0 時等於什麼都沒問，大家各分三分之一。
+# **換你轉轉看**：平面上有三個鍵，查詢由你來轉、由你來拉長，長條是它的權重。看兩件事：方向決定**誰**贏，長度決定**贏多少**。長度是 0 時等於什麼都沒問，大家各分三分之一。
 #
-# （程式裡有個小技巧：$V$ 取單位矩陣，答案 $\alpha V$ *就是*權重本身。）
+# （程式裡有個小技巧：$V$ 取單位矩陣，答案 $\alpha V$ **就是**權重本身。）
 # %%
 import math
 
@@ -536,7 +536,7 @@ ax = heat_map(printed, words, words, "The printed matrix: who looks where")
 # Before you believe a matrix, do the sums: along each row (over the keys), down each column (over the queries),
 # and above the diagonal, where a word looks at words that come *later*.
 # %% [markdown] lang="zh-TW"
-# 相信一張矩陣之前，先加加看：沿著每一列加（對鍵）、沿著每一行加（對查詢），再看對角線上方，也就是看向*後面*的字，共有多少。
+# 相信一張矩陣之前，先加加看：沿著每一列加（對鍵）、沿著每一行加（對查詢），再看對角線上方，也就是看向**後面**的字，共有多少。
 # %%
 ahead = torch.triu(printed, diagonal=1)
 print("row sums     ", [round(s, 1) for s in printed.sum(dim=1).tolist()])
@@ -550,7 +550,7 @@ print(f"not symmetric: sat→cat {printed[2, 1]}, cat→sat {printed[1, 2]}")
 # In Taiwan's words: row = 列, column = 行, first the row, then the column. One of the Chinese articles says
 # softmax runs on each 行; taken literally the columns would sum to 1. It means 列.
 # %% [markdown] lang="zh-TW"
-# **列的和是 1，行的和不是**。一列是一位讀者的注意力：總量固定，分給大家。一行則是某個字*收到*的份量：「mat」收到 1.6，「The」只有 0.6。直的方向沒有守恆這回事。
+# **列的和是 1，行的和不是**。一列是一位讀者的注意力：總量固定，分給大家。一行則是某個字**收到**的份量：「mat」收到 1.6，「The」只有 0.6。直的方向沒有守恆這回事。
 #
 # 臺灣的說法是先列後行：列 = row、行 = column。有一篇文章寫 softmax 作用在每一「行」，照字面讀，就成了各行的和是 1；它要說的其實是「列」。
 # %% [markdown] lang="en"
@@ -559,12 +559,12 @@ print(f"not symmetric: sat→cat {printed[2, 1]}, cat→sat {printed[1, 2]}")
 # later words yet, so this cannot be its matrix. It can only belong to an **encoder**, which reads the whole
 # sentence at once.
 # %% [markdown] lang="zh-TW"
-# **它看得到後面**。總量 6 之中有 2.6 落在對角線上方：第一個字「The」已經在看最後的「mat」。文章講的卻是怎麼挑*下一個*字；這種模型還沒讀到後面，不可能有這樣的矩陣。它只能屬於**編碼器**，也就是一次讀完整句的模型。
+# **它看得到後面**。總量 6 之中有 2.6 落在對角線上方：第一個字「The」已經在看最後的「mat」。文章講的卻是怎麼挑**下一個**字；這種模型還沒讀到後面，不可能有這樣的矩陣。它只能屬於**編碼器**，也就是一次讀完整句的模型。
 # %% [markdown] lang="en"
 # What would be left for a next-word model? Set everything above the diagonal to 0 and share each row out anew.
 # Lesson 07 does this properly, with a mask *before* the softmax.
 # %% [markdown] lang="zh-TW"
-# 換成猜下一個字的模型，還剩下什麼？把對角線上方全設為 0，每一列重新分配。第 07 課會用正式的做法：在 softmax *之前*加遮罩。
+# 換成猜下一個字的模型，還剩下什麼？把對角線上方全設為 0，每一列重新分配。第 07 課會用正式的做法：在 softmax **之前**加遮罩。
 # %%
 past_only = torch.tril(printed)
 past_only = past_only / past_only.sum(dim=1, keepdim=True)
@@ -589,7 +589,7 @@ ax = heat_map(past_only, words, words, "The same, made causal: only the past")
 # ### 練習 5 · `self_attention`
 # 難度 ★★☆☆☆ · 約 6 分鐘 · 3 分
 #
-# 現在讓詞元*互相*發問：查詢、鍵、值都由同一個 $X$ 做出來。「自注意力」的「自」，就只是這個意思。
+# 現在讓詞元**互相**發問：查詢、鍵、值都由同一個 $X$ 做出來。「自注意力」的「自」，就只是這個意思。
 #
 # **先看小例子**：兩個詞元 $x_1=(1,0)$、$x_2=(0,1)$；$W_Q$ 的兩列是 $(0,1)$ 與 $(1,0)$，也就是把兩個座標對調；$W_K=W_V=I$。於是 $q_1=(0,1)$，剛好等於 $k_2$：詞元 1 在找詞元 2。它的分數是 $0, 1$，權重 $0.27, 0.73$，新的向量 $h_1=0.27\,x_1+0.73\,x_2=(0.27,\ 0.73)$。
 # %% [markdown] lang="en"
@@ -657,15 +657,16 @@ use_style()
 _, panels = plt.subplots(1, 3, figsize=(6.4, 2.9), width_ratios=(6, 6, 2.6))
 H = attend_all(X, W_Q, W_K, W_V)
 for ax, matrix, title in zip(panels, (Q @ K.T, weigh(Q, K), H), ("scores", "weights", "H")):
-    heat_map(matrix, sentence if ax is panels[0] else None, title=title, ax=ax, values=False)
-    ax.set(xlabel="", ylabel="", xticks=[])
-    if ax is not panels[0]:
-        ax.set(yticks=[])
+    keys = ["1", "2"] if title == "H" else sentence
+    heat_map(matrix, sentence, keys, title, ax=ax, values=False)
+    ax.set(xlabel="" if title == "H" else "key", ylabel="query" if title == "scores" else "")
+for ax in panels[1:]:
+    ax.set(yticks=[])
 # %% [markdown] lang="en"
 # Three facts about this toy, in numbers: the scores are not symmetric (asking is not being asked), the two "the"
 # get *the same* row, and PyTorch's own attention agrees once its scale is set to 1.
 # %% [markdown] lang="zh-TW"
-# 再用數字說三件事：分數不對稱（發問和被問是兩回事）；兩個「the」得到*同樣*的一列；把 PyTorch 內建注意力的縮放設成 1，結果跟我們的一致。
+# 再用數字說三件事：分數不對稱（發問和被問是兩回事）；兩個「the」得到**同樣**的一列；把 PyTorch 內建注意力的縮放設成 1，結果跟我們的一致。
 # %%
 S = Q @ K.T
 print(f"score cat→sat {S[1, 2]:.2f}, sat→cat {S[2, 1]:.2f}; cat→cat {S[1, 1]:.2f}")
@@ -681,7 +682,7 @@ print(f"largest difference from PyTorch {(theirs - H).abs().max():.1e}")
 # model that does not see capitals could not tell them apart by content alone; it must also know **where** they
 # stand. So far, ours does not.
 # %% [markdown] lang="zh-TW"
-# 兩列相同這件事，讓我們回頭看印出來的矩陣：那裡的「The」與「the」是*不同*的兩列。不分大小寫的模型光看內容分不出這兩個字，它一定還知道字**站在哪裡**。我們的模型到目前為止並不知道。
+# 兩列相同這件事，讓我們回頭看印出來的矩陣：那裡的「The」與「the」是**不同**的兩列。不分大小寫的模型光看內容分不出這兩個字，它一定還知道字**站在哪裡**。我們的模型到目前為止並不知道。
 # %% [markdown] lang="en"
 # ### Exercise 6 · `permutation_gap`
 # Difficulty ★★★☆☆ · about 7 minutes · 2 points
@@ -774,7 +775,7 @@ print(f"gap with a number for place {gap(with_positions, X64, backwards):.2f}")
 # two outputs differ, since each answer sits with its token; anything that averages them cannot notice. Word order
 # has to be put into $X$: lesson 05 does so with clocks.
 # %% [markdown] lang="zh-TW"
-# 可見自注意力眼中只有一*袋*詞元。打亂它們，出來的還是那些答案，只是跟著打亂。兩份輸出當作矩陣並不相等，因為答案跟著詞元走；但只要取平均，就看不出差別。語序必須另外放進 $X$：第 05 課會用時鐘來做。
+# 可見自注意力眼中只有一**袋**詞元。打亂它們，出來的還是那些答案，只是跟著打亂。兩份輸出當作矩陣並不相等，因為答案跟著詞元走；但只要取平均，就看不出差別。語序必須另外放進 $X$：第 05 課會用時鐘來做。
 # %% [markdown] lang="en"
 # ## 6. The same on a real model
 #
@@ -819,7 +820,7 @@ if model is not None:
 # **Is this really your formula?** Take out the queries and keys that this head has just computed, and give them to
 # *your* `attention_matrix`. The scale goes into the queries beforehand: $(q/\sqrt{32})\cdot k = (q\cdot k)/\sqrt{32}$.
 # %% [markdown] lang="zh-TW"
-# **這真的就是你寫的公式嗎？** 把這個頭剛算好的查詢與鍵取出來，交給*你的* `attention_matrix`。縮放先併進查詢裡：$(q/\sqrt{32})\cdot k = (q\cdot k)/\sqrt{32}$。
+# **這真的就是你寫的公式嗎？** 把這個頭剛算好的查詢與鍵取出來，交給**你的** `attention_matrix`。縮放先併進查詢裡：$(q/\sqrt{32})\cdot k = (q\cdot k)/\sqrt{32}$。
 # %% tags=["experiment"]
 if model is not None:
     attention = model.encoder.layers[LAYER - 1].attention
@@ -842,7 +843,7 @@ if model is not None:
 # 0.71 of the weight of "it" goes to "cat". It is tempting to say: the model has *understood* the word. A single
 # number that fits a story proves little. What should happen if the story is true?
 # %% [markdown] lang="zh-TW"
-# 「it」把 0.71 的權重給了「cat」。看到這裡很想說：模型*懂了*。不過，一個剛好符合故事的數字證明不了什麼。故事如果是真的，還應該看到什麼？
+# 「it」把 0.71 的權重給了「cat」。看到這裡很想說：模型**懂了**。不過，一個剛好符合故事的數字證明不了什麼。故事如果是真的，還應該看到什麼？
 # %% [markdown] lang="en"
 # ### The counter-test
 #
@@ -858,7 +859,7 @@ if model is not None:
 #
 # 故事說線索是「tired」，那就動動線索：
 #
-# - **soft**：把「tired」換成「soft」，這時「it」是*墊子*，權重應該跟著移動。
+# - **soft**：把「tired」換成「soft」，這時「it」是**墊子**，權重應該跟著移動。
 # - **cut off**：句子停在「it」，線索還沒出現。猜下一個字的模型走到這裡，手上就只有這些。
 # - **swapped**：改成「The mat lay under the cat because it was tired.」
 #
@@ -964,7 +965,7 @@ if model is not None:
 # - 查詢發問，鍵讓人找到，值給出內容。三者都是 $X$ 乘上一個學來的矩陣。
 # - $H=\mathrm{softmax}(QK^\top)V$：先內積，再變份量，最後把 $V$ 的各列做線性組合。
 # - 一列是一位讀者：**列**的和是 1。行的和什麼都可能，矩陣也不對稱。
-# - 這是*軟*的查找：每個值都有份，不是只取一個。
+# - 這是**軟**的查找：每個值都有份，不是只取一個。
 # - 單靠它看不出順序：怎麼打亂進去，就怎麼打亂出來。
 # - 權重說的是一個頭看哪裡，不是為什麼。
 # %% [markdown] lang="en"
@@ -1037,11 +1038,11 @@ check("02_q2", answer_02_q2)
 # |---|---|---|
 # | q、k、v 由詞嵌入做出來 | 有條件成立：僅限第一層，而且位置已經加進去了 | MiniLM 第 1 層：兩個「the」的列不同 |
 # | $W_Q, W_K, W_V$ 都是 $d_\text{model}\times d_k$ | 不成立：$W_V$ 是 $d_\text{model}\times d_v$ | Q、K 為 `[6, 3]`，V 為 `[6, 5]` |
-# | 每個詞元對*其他*詞元打分數 | 不成立：對全部打，包括自己；而且不對稱 | cat→cat 也有分數；cat→sat ≠ sat→cat |
+# | 每個詞元對**其他**詞元打分數 | 不成立：對全部打，包括自己；而且不對稱 | cat→cat 也有分數；cat→sat ≠ sat→cat |
 # | q 與 k 越像，內積越大 | 有條件成立：長度相等時 | 夾角 0°：0.02；45°：1.00 |
 # | 分數在 0 與 1 之間 | 不成立：權重才是，分數可以是任何數 | 文章自己的例子：8.2 |
 # | 8.2、1.1、0.3 得到權重 0.85 | 不成立 | 0.9988；第 03 課接著談 |
-# | 詞元*被選中*才有貢獻 | 不成立：全部都有 | MiniLM：21 % 的權重低於 0.005，沒有一個是 0 |
+# | 詞元**被選中**才有貢獻 | 不成立：全部都有 | MiniLM：21 % 的權重低於 0.005，沒有一個是 0 |
 # | $\mathrm{softmax}(QK^\top)V$（縮放以後再談）就是 PyTorch 的注意力 | 成立 | 縮放設為 1 時，最大差異約 1e-7 |
 # %% [markdown] lang="en"
 # | claim | verdict | measured in this lesson |

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 ERROR_LOG = "error.log"
 NOT_RUN, REFUSED, STOPPED = 1, 2, 130  # exit codes
+STEPS = {"grading": "students graded", "gradebook": "in the gradebook"}  # as grading.grade calls them
 WRITTEN = {
     "grades.csv": "a row per student and lesson",
     "files.csv": "what became of every file",
@@ -120,22 +121,26 @@ def bars() -> Iterator["Show"]:
 class Show:
     """The progress of `grading.grade`, one bar for each thing that is done."""
 
-    WORDS = {"grading": "students graded", "gradebook": "in the gradebook"}
-
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
         self.tasks: dict[str, TaskID] = {}
 
     def __call__(self, what: str, done: int, total: int) -> None:
         if what not in self.tasks:
-            self.tasks[what] = self.progress.add_task(self.WORDS.get(what, what), total=total)
+            self.tasks[what] = self.progress.add_task(STEPS.get(what, what), total=total)
         self.progress.update(self.tasks[what], completed=done, total=total)
 
 
 def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
     """The class in a few lines: means, frequent mistakes, what needs a look, and where everything is."""
     from autograder.pipeline.report import (
-        most_frequent, percent, plain, statistics, things_to_look_at, with_manual_points, words,
+        most_frequent,
+        percent,
+        plain,
+        statistics,
+        things_to_look_at,
+        with_manual_points,
+        words,
     )  # fmt: skip
 
     records = [with_manual_points(record, out / "gradebook.db") for record in records]

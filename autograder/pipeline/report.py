@@ -133,6 +133,7 @@ def write_files(out: Path, submissions: Sequence[Submission]) -> None:
 
 
 def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     # The byte-order mark tells Excel that it is UTF-8.
     with open(path, "w", encoding="utf-8-sig", errors="replace", newline="") as file:
         writer = csv.writer(file)
@@ -152,7 +153,7 @@ def plain(points: float | None) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write in one step; halves of surrogate pairs and control characters, which no page takes, become "�"."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    clean = "".join(c if c in "\n\t" or c >= " " and not "\x7f" <= c < "\xa0" else "�" for c in text)
+    clean = "".join(c if c in "\n\t" or (c >= " " and not "\x7f" <= c < "\xa0") else "�" for c in text)
     draft = path.with_name(path.name + ".tmp")
     draft.write_bytes(clean.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode("utf-8"))
     os.replace(draft, path)

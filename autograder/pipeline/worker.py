@@ -67,6 +67,7 @@ def prepare() -> Any:
     torch.set_num_threads(1)  # before the first operation: a child forked after a parallel one would hang
     matplotlib.use("Agg")
     import matplotlib.pyplot  # noqa: F401
+    import torch.fx.experimental.symbolic_shapes  # with sympy a second to import, which the first gradient would pay
     import torch.nn.functional
     from traitlets.config import Config
 
@@ -83,7 +84,8 @@ def prepare() -> Any:
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "NoColor"
     shell = InteractiveShell.instance(config=config)
-    shell.run_cell("1 + 1", silent=True)  # the first cell pays for lazy imports; pay once, here
+    for source in ("1 + 1", "raise ValueError"):  # the first cell and the first error pay for lazy imports; pay once, here
+        shell.run_cell(source, silent=True)
     return shell
 
 

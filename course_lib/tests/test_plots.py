@@ -93,6 +93,18 @@ def test_not_finite_entries_are_named():
     assert written(ax) == ["nan", "inf", "-inf", "1.00"]
 
 
+def test_tiny_entries_are_zero_beside_large_ones_only():
+    assert written(plots.heat_map([[1e-5, 0.9]])) == ["0.00", "0.90"]
+    assert written(plots.heat_map([[1e-5, 2e-5]])) == ["1e-05", "2e-05"]
+
+
+def test_labels_of_many_keys_do_not_run_into_each_other():
+    tokens = ["[CLS]", "the", "cat", "sat", "on", "the", "mat", "because", "it", "was", "tired", ".", "[SEP]"]
+    ax = plots.heat_map(torch.rand(13, 13), tokens, tokens, "a sentence")
+    assert ax.get_xticklabels()[0].get_rotation() == 45
+    assert plots.heat_map(torch.rand(3, 3), ["a"] * 3, ["b"] * 3).get_xticklabels()[0].get_rotation() == 0
+
+
 def test_compare_shares_one_scale_and_frames_what_differs():
     expected = torch.rand(3, 4)
     yours = expected.clone()

@@ -62,7 +62,7 @@ def jacobian_by_loop(scores, temperature=1.0):
     J = torch.empty(*p.shape, M, dtype=p.dtype)
     for i in range(M):
         for j in range(M):
-            J[..., i, j] = p[..., i] * ((i == j) - p[..., j]) / temperature
+            J[..., i, j] = p[..., i] * (float(i == j) - p[..., j]) / temperature
     return J
 
 

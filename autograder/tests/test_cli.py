@@ -1,0 +1,122 @@
+"""The command line: one clear line for what goes wrong, and exit codes that scripts can trust."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from autograder.pipeline import cli, grading
+from autograder.pipeline.collect import Submission
+from autograder.pipeline.records import Grade, Record
+from autograder.pipeline.report import write_reports
+from autograder.pipeline.sandbox import SandboxUnavailable
+from autograder.text import both
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
+
+
+def one_line(result: Result) -> str:
+    assert result.exit_code == 2, result.output
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("error: ") and "Traceback" not in result.output
+    return line
+
+
+def test_help_names_the_commands() -> None:
+    done = subprocess.run([sys.executable, "-m", "autograder", "--help"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in ("build", "demo", "grade", "report"))
+
+
+@pytest.fixture
+def empty_zip(tmp_path: Path) -> Path:
+    path = tmp_path / "empty.zip"
+    zipfile.ZipFile(path, "w").close()
+    return path
+
+
+def test_a_pile_that_cannot_be_read_is_one_line(tmp_path: Path, empty_zip: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("not a zip")
+    out = tmp_path / "out"
+    assert "notes.txt is neither a folder nor a zip file" in one_line(run("grade", text, "--out", out))
+    assert "does not exist" in one_line(run("grade", tmp_path / "missing.zip", "--out", out))
+    assert "holds no files to grade" in one_line(run("grade", empty_zip, "--out", out))
+    assert not out.exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "pile").mkdir()
+    (tmp_path / "pile" / "a.ipynb").write_text("{}")
+    (tmp_path / "file").write_text("")
+    assert "file" in one_line(run("grade", tmp_path / "pile", "--out", tmp_path / "file" / "out"))
+
+
+def test_report_without_a_class_is_one_line(tmp_path: Path) -> None:
+    assert "holds no graded class" in one_line(run("report", tmp_path))
+
+
+@pytest.mark.parametrize(
+    "error", [SandboxUnavailable("no bubblewrap here"), grading.GradingError("another run of grade is writing")]
+)
+def test_expected_errors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*arguments: object, **more: object) -> None:
+        raise error
+
+    monkeypatch.setattr(grading, "grade", fail)
+    assert str(error) in one_line(run("grade", tmp_path, "--out", tmp_path / "out"))
+    assert not (tmp_path / "out" / cli.ERROR_LOG).exists()
+
+
+def test_an_unexpected_error_is_one_line_and_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object, **more: object) -> None:
+        raise ZeroDivisionError("by zero\nsecond line")
+
+    monkeypatch.setattr(grading, "grade", fail)
+    line = one_line(run("grade", tmp_path, "--out", tmp_path / "out"))
+    assert "ZeroDivisionError: by zero" in line and cli.ERROR_LOG in line
+    assert "Traceback" in (tmp_path / "out" / cli.ERROR_LOG).read_text()
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*arguments: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grading, "grade", stop)
+    result = run("grade", tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code == 130 and "goes on where this run stopped" in result.stderr
+
+
+def graded(reason: str = "Read as handed in.") -> tuple[Record, Submission]:
+    grade = Grade("attend", 1, 3, "partial", both("Rows and columns [swapped].", "列與行對調了。"), "swapped")
+    record = Record("s1", "Ada", "02_qkv", "en", "a.ipynb", "graded", reason, grades=[grade])
+    return record, Submission("s1", "Ada", "02_qkv", "en", "v0.1.0", "a.ipynb", None, "ok", "Read as handed in.")
+
+
+@pytest.mark.parametrize(
+    "reason, code", [("Read as handed in.", 0), ("Not run to its end: the sandbox itself died.", 1)]
+)
+def test_exit_code_is_0_only_if_all_was_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: str, code: int
+) -> None:
+    out = tmp_path / "out"
+    record, submission = graded(reason)
+
+    def grade(pile: Path, out: Path, *arguments: object, progress: grading.Progress) -> list[Record]:
+        progress("grading", 0, 1)
+        progress("grading", 1, 1)
+        record.save(out / "records" / "s1" / "02_qkv.json")
+        write_reports(out, [record], [submission])
+        return [record]
+
+    monkeypatch.setattr(grading, "grade", grade)
+    result = run("grade", tmp_path, "--out", out)
+    assert result.exit_code == code, result.output
+    assert "Rows and columns [swapped]." in result.stdout and "1 students, 1 rows" in result.stdout
+    assert "grades.csv" in result.stdout
+    assert run("report", out).exit_code == 0

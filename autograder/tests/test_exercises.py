@@ -1,0 +1,453 @@
+"""What every exercise of the catalogue must keep, whoever wrote it.
+
+A new lesson needs nothing here but its right answers (`right_answers/<lesson>.py`), and, if it forbids a call that no
+lesson forbade before, one line in `FORBIDDEN_CALLS`.
+"""
+
+import ast
+import copy
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from autograder import get, judge, names
+from autograder.exercise import Exercise, Mistake
+from autograder.guard import forbidden_in_source
+from autograder.judging import calls
+from autograder.observe import tensors_in
+from autograder.pipeline.glossary import findings, prose
+from autograder.tests.right_answers import RIGHT
+from autograder.text import LANGUAGES, Text
+
+SEEDS = range(20)
+MUTATION_SEEDS = range(3)
+
+NAMES = names()
+FUNCTIONS = [name for name in NAMES if get(name).driver == "function"]
+QUESTIONS = [name for name in NAMES if get(name).driver == "letter"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """The inputs are tiny: threads only get in each other's way."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+# ------------------------------------------------------------------------------------------------ right answers
+
+
+def right_answers() -> Iterator[Any]:
+    for name in NAMES:
+        yield pytest.param(name, get(name).reference, id=f"{name}-reference")
+        for i, answer in enumerate(RIGHT.get(name, [])):
+            yield pytest.param(name, answer, id=f"{name}-{getattr(answer, '__name__', i)}")
+
+
+@pytest.mark.parametrize(("name", "answer"), right_answers())
+def test_right_answers_get_full_marks(name: str, answer: Any) -> None:
+    for seed in SEEDS:
+        verdict = judge(name, answer, seed)
+        failed = {case.name: case.difference["en"] for case in verdict.cases if case.difference}
+        assert verdict.points == get(name).points, (seed, failed, verdict.forbidden)
+        assert verdict.mistake is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_there_are_two_right_answers_written_differently(name: str) -> None:
+    if name in QUESTIONS:
+        assert RIGHT.get(name)
+        return
+    assert len(RIGHT.get(name, [])) >= 2, f"add right answers for {name} to autograder/tests/right_answers"
+    bodies = {ast.dump(ast.Module(body_of(f), [])) for f in [get(name).reference, *RIGHT[name]]}
+    # One of them may be the course's own in other words; two must differ from each other.
+    assert len(bodies) >= 3
+
+
+def body_of(function: Callable[..., Any]) -> list[ast.stmt]:
+    """The statements of a function, without its docstring."""
+    definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    return definition.body[1:] if ast.get_docstring(definition) else definition.body
+
+
+# ----------------------------------------------------------------------------------------------------- mistakes
+
+
+def mistakes() -> Iterator[Any]:
+    for name in NAMES:
+        for mistake in get(name).mistakes:
+            yield pytest.param(name, mistake, id=f"{name}-{mistake.name}")
+
+
+@pytest.mark.parametrize(("name", "mistake"), mistakes())
+def test_mistakes_lose_points_and_are_named(name: str, mistake: Mistake) -> None:
+    for seed in SEEDS:
+        verdict = judge(name, mistake.answer, seed)
+        assert verdict.points < verdict.max_points, f"seed {seed}"
+        assert verdict.mistake in (mistake.name, *mistake.same_as), f"seed {seed}: {[c.mistake for c in verdict.cases]}"
+        named = next(m for m in get(name).mistakes if m.name == verdict.mistake)
+        for language in LANGUAGES:
+            assert verdict.message(language) == named.message[language]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_unknown_failure_is_given_no_name(name: str) -> None:
+    """Mistakes may stop with an exception too; that alone is no reason to blame one of them."""
+
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    verdict = judge(name, broken)
+    assert (verdict.points, verdict.mistake) == (0, None)
+    assert "mat1 and mat2" in verdict.message("en") and "mat1 and mat2" in verdict.message("zh-TW")
+
+
+# ------------------------------------------------------------------------------------------------------- wording
+
+
+def texts(exercise: Exercise) -> Iterator[tuple[str, Text]]:
+    for mistake in exercise.mistakes:
+        yield f"mistake {mistake.name}", mistake.message
+    for case in exercise.cases:
+        yield f"case {case.name}", case.label
+    for i, hint in enumerate(exercise.hints):
+        yield f"hint {i + 1}", hint
+
+
+HAN = re.compile("[\u4e00-\u9fff]")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_text_is_there_in_both_languages(name: str) -> None:
+    for what, text in texts(get(name)):
+        assert set(text) == set(LANGUAGES), what
+        english, chinese = text["en"].strip(), text["zh-TW"].strip()
+        assert english and not HAN.search(english), what
+        assert HAN.search(chinese), what
+        if not what.startswith("case"):
+            assert english.endswith((".", "?")) and chinese.endswith(("。", "？")), what
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_glossary_holds(name: str) -> None:
+    for what, text in texts(get(name)):
+        assert not findings(prose(text["zh-TW"])), what
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_texts_do_not_give_the_solution_away(name: str) -> None:
+    exercise = get(name)
+    solutions = {without_spaces(e) for f in [exercise.reference, *RIGHT[name]] for e in expressions(f)}
+    for what, text in texts(exercise):
+        if what.startswith("case"):
+            continue
+        for language, sentence in text.items():
+            assert not re.search(r"torch\.|@|\bdim=|\blambda\b|\breturn \w+ [-+*/]", sentence), (what, language)
+            given_away = [e for e in solutions if e in without_spaces(sentence)]
+            assert not given_away, (what, language, given_away)
+
+
+def expressions(function: Callable[..., Any]) -> Iterator[str]:
+    """Calls and operations in a function's source that are long enough to be a part of the solution."""
+    for statement in body_of(function):
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call | ast.BinOp) and len(without_spaces(ast.unparse(node))) >= 10:
+                yield ast.unparse(node)
+
+
+def without_spaces(text: str) -> str:
+    return re.sub(r"\s", "", text)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_points_and_weights(name: str) -> None:
+    exercise = get(name)
+    assert 1 <= exercise.difficulty <= 5 and exercise.points >= 1
+    assert all(case.weight > 0 for case in exercise.cases)
+    ordinary = sum(case.weight for case in exercise.cases if not case.trap)
+    assert ordinary >= sum(case.weight for case in exercise.cases) / 2
+    assert len({case.label["en"] for case in exercise.cases}) == len(exercise.cases)
+    if name in FUNCTIONS:
+        assert 2 <= len(exercise.hints) <= 3
+    for mistake in exercise.mistakes:
+        assert set(mistake.same_as) <= {m.name for m in exercise.mistakes} - {mistake.name}
+
+
+# -------------------------------------------------------------------------------------- what is asked of answers
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_inputs(name: str) -> None:
+    """Every seed draws other inputs, the same seed the same; some matrix is not contiguous."""
+    first, again, other = (
+        [x for call in calls(get(name), seed) for x in inputs_of(call)] for seed in (0, 0, 1)
+    )
+    assert all(torch.equal(x, y) for x, y in zip(first, again))
+    assert not all(x.shape == y.shape and torch.equal(x, y) for x, y in zip(first, other))
+    if any(x.ndim >= 2 for x in first):
+        assert not all(x.is_contiguous() for x in first)
+
+
+def inputs_of(call: Any) -> list[Tensor]:
+    return [x for x in tensors_in([*call.args, *call.kwargs.values()]) if x.is_floating_point()]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_released_stub_reads_not_started(name: str) -> None:
+    def stub(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    verdict = judge(name, stub)
+    assert (verdict.written, verdict.points, verdict.mistake) == (False, 0, None)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions(name: str) -> None:
+    exercise = get(name)
+    assert sorted([exercise.reference, *(m.answer for m in exercise.mistakes)]) == ["a", "b", "c", "d"]
+    for empty in ("", "  ", ..., None):
+        assert not judge(name, empty).written
+    for other in ("e", "ab", 2, ["b"], lambda: exercise.reference):
+        verdict = judge(name, other)
+        assert verdict.written and (verdict.points, verdict.mistake) == (0, None)
+        assert verdict.message("zh-TW")
+
+
+def spoiled(change: Callable[[Any, tuple[Any, ...]], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Makes wrong answers: the right one, with something done to its result or arguments."""
+
+    def make(reference: Callable[..., Any]) -> Callable[..., Any]:
+        copy_of_it = recompiled(reference)
+
+        def answer(*args: Any, **kwargs: Any) -> Any:
+            return change(copy_of_it(*args, **kwargs), args)
+
+        return answer
+
+    return make
+
+
+def recompiled(function: Callable[..., Any], tree: ast.Module | None = None) -> Callable[..., Any]:
+    """A copy of a function (or of the changed `tree` of it) that nothing recognises as the course's own."""
+    tree = tree or ast.parse(textwrap.dedent(inspect.getsource(function)))
+    scope = dict(function.__globals__)
+    exec(compile(ast.fix_missing_locations(tree), "<copy>", "exec"), scope)
+    return scope[function.__name__]
+
+
+def on_tensors(change: Callable[[Tensor], Any]) -> Callable[[Any, tuple[Any, ...]], Any]:
+    def apply(result: Any, args: tuple[Any, ...]) -> Any:
+        if isinstance(result, tuple):
+            return tuple(apply(part, args) for part in result)
+        return change(result) if isinstance(result, Tensor) else result
+
+    return apply
+
+
+def with_nan(x: Tensor) -> Tensor:
+    return x + torch.nan if x.is_floating_point() else x
+
+
+def other_dtype(x: Tensor) -> Tensor:
+    return x.to(torch.float32 if x.dtype == torch.float64 else torch.float64)
+
+
+def changes_inputs(result: Any, args: tuple[Any, ...]) -> Any:
+    for x in tensors_in(list(args)):
+        x.detach().add_(1)
+    return result
+
+
+def changes_default_dtype(result: Any, args: tuple[Any, ...]) -> Any:
+    torch.set_default_dtype(torch.float64)
+    return result
+
+
+def changes_seed(result: Any, args: tuple[Any, ...]) -> Any:
+    torch.manual_seed(12345)
+    return result
+
+
+SPOILED = {
+    "type": (spoiled(lambda result, args: "0.5"), "return|type|torch.Tensor"),
+    "numpy": (spoiled(on_tensors(lambda x: x.detach().double().numpy())), "torch.Tensor"),
+    "shape": (spoiled(on_tensors(lambda x: x.unsqueeze(0))), "shape"),
+    "dtype": (spoiled(on_tensors(other_dtype)), "float(32|64)"),
+    "nan": (spoiled(on_tensors(with_nan)), "NaN"),
+    "in place": (spoiled(changes_inputs), "in place"),
+    "default dtype": (spoiled(changes_default_dtype), "default dtype"),
+    "seed": (spoiled(changes_seed), "seed"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("how", SPOILED)
+def test_each_rule_for_all_is_judged(name: str, how: str) -> None:
+    make, words = SPOILED[how]
+    verdict = judge(name, make(get(name).reference))
+    assert verdict.points == 0, [case.name for case in verdict.cases if case.passed]
+    assert all(re.search(words, case.difference["en"]) for case in verdict.cases), verdict.cases
+    assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_result_cut_off_from_its_inputs_loses_the_gradient_cases_only(name: str) -> None:
+    exercise = get(name)
+    verdict = judge(name, spoiled(on_tensors(Tensor.detach))(exercise.reference))
+    for case, result in zip(exercise.cases, verdict.cases):
+        assert result.passed != case.gradients, case.name
+
+
+# ----------------------------------------------------------------------------------------------- forbidden calls
+
+# A call for every entry of the exercises' forbidden lists; x is a float vector of length 4.
+FORBIDDEN_CALLS = {
+    "torch.nn.functional.scaled_dot_product_attention": "F.scaled_dot_product_attention(x[None], x[None], x[None])",
+    "torch.nn.MultiheadAttention": "nn.MultiheadAttention(4, 2)",
+    "torch.nn.functional.multi_head_attention_forward": "F.multi_head_attention_forward(x, x, x)",
+    "torch.autograd.*": "torch.autograd.functional.jacobian(torch.tanh, x)",
+    "torch.func.*": "torch.func.jacrev(torch.tanh)(x)",
+    "torch.Tensor.backward": "x.requires_grad_().sum().backward()",
+    "torch.distributions.*": "torch.distributions.Categorical(probs=x.softmax(0)).entropy()",
+}
+
+
+def forbidden_calls() -> Iterator[Any]:
+    for name in FUNCTIONS:
+        for target in get(name).forbidden:
+            yield pytest.param(name, target, id=f"{name}-{target}")
+
+
+@pytest.mark.parametrize(("name", "target"), forbidden_calls())
+def test_forbidden_calls_are_seen_in_the_source_and_while_they_run(name: str, target: str) -> None:
+    exercise = get(name)
+    code = f"def answer(*args, **kwargs):\n    x = torch.ones(4)\n    {FORBIDDEN_CALLS[target]}\n    return right(*args, **kwargs)\n"
+    found = forbidden_in_source(code, exercise.forbidden)
+    assert found and all(sighting.line == 3 for sighting in found)
+
+    scope: dict[str, Any] = {
+        "torch": torch, "nn": torch.nn, "F": torch.nn.functional, "right": recompiled(exercise.reference),
+    }  # fmt: skip
+    exec(compile(code, "<cell>", "exec"), scope)
+    verdict = judge(name, scope["answer"])  # compiled from a string: no source to look at
+    assert verdict.points == 0 and verdict.forbidden
+    assert verdict.forbidden[0].line == 3
+    assert verdict.forbidden[0].name in verdict.message("en") and verdict.forbidden[0].name in verdict.message("zh-TW")
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_reference_is_no_answer(name: str) -> None:
+    reference = get(name).reference
+    verdict = judge(name, lambda *args, **kwargs: reference(*args, **kwargs))
+    assert verdict.points == 0 and verdict.forbidden
+    assert judge(name, reference).passed  # and the trap is gone afterwards
+
+
+# ------------------------------------------------------------------------------------- mutation of the reference
+
+# Mutants that give the same values wherever the contract allows inputs, and why.
+EQUIVALENT: dict[tuple[str, str], str] = {}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_mutant_of_the_reference_survives(name: str) -> None:
+    survivors, known = [], {what for exercise, what in EQUIVALENT if exercise == name}
+    for what, mutant in mutants(get(name).reference):
+        if what not in known and all(judge(name, mutant, seed).passed for seed in MUTATION_SEEDS):
+            survivors.append(what)
+    assert not survivors
+    assert known <= {what for what, _ in mutants(get(name).reference)}, "an entry of EQUIVALENT is out of date"
+
+
+SWAPS: dict[type, type] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+METHOD_SWAPS = {"sum": "mean", "mean": "sum", "max": "min", "amax": "amin", "min": "max", "amin": "amax"}
+
+
+def mutants(function: Callable[..., Any]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Every small change of a function's source, with its description "before → after"."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    for i, node in enumerate(sites(tree)):
+        for j, new in enumerate(changes(node, function)):
+            changed = copy.deepcopy(tree)
+            target = sites(changed)[i]
+            new = list(changes(target, function))[j]
+            what = f"{ast.unparse(target)} → {ast.unparse(new) or 'nothing'}"
+            yield what, recompiled(function, Replace(target, new).visit(changed))
+
+
+class Replace(ast.NodeTransformer):
+    def __init__(self, target: ast.AST, new: ast.AST) -> None:
+        self.target, self.new = target, new
+
+    def visit(self, node: ast.AST) -> Any:
+        return self.new if node is self.target else self.generic_visit(node)
+
+
+def sites(tree: ast.Module) -> list[ast.AST]:
+    """The nodes that may change: bodies and default values, without docstring and annotations."""
+    definition = tree.body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    roots = [*definition.args.defaults, *(d for d in definition.args.kw_defaults if d is not None)]
+    statements = definition.body[1:] if ast.get_docstring(definition) else definition.body
+    return [node for root in [*roots, *statements] for node in ast.walk(root)]
+
+
+def changes(node: ast.AST, function: Callable[..., Any]) -> Iterator[ast.AST]:
+    match node:
+        case ast.BinOp(left, op, right) if type(op) in SWAPS:
+            yield ast.BinOp(left, SWAPS[type(op)](), right)
+        case ast.AugAssign(target, op, value) if type(op) in SWAPS:
+            yield ast.AugAssign(target, SWAPS[type(op)](), value)
+        case ast.BoolOp(op, values):
+            yield ast.BoolOp(SWAPS[type(op)](), values)
+        case ast.Compare(left, [op], comparators) if type(op) in SWAPS:
+            yield ast.Compare(left, [SWAPS[type(op)]()], comparators)
+        case ast.UnaryOp(ast.USub(), ast.Constant(1 | 2 as axis)):
+            yield ast.UnaryOp(ast.USub(), ast.Constant(3 - axis))
+        case ast.UnaryOp(_, operand):
+            yield operand
+        case ast.Constant(bool() as value):
+            yield ast.Constant(not value)
+        case ast.Constant(int() | float() as value):
+            yield ast.Constant(value + 1)
+        case ast.Attribute(value, "T" | "mT"):
+            yield value
+        case ast.Call(ast.Attribute(receiver, method), args, keywords):
+            of_module = isinstance(receiver, ast.Name) and inspect.ismodule(function.__globals__.get(receiver.id))
+            if not of_module:
+                yield receiver  # the method call dropped
+            if method in METHOD_SWAPS:
+                yield ast.Call(ast.Attribute(receiver, METHOD_SWAPS[method], ast.Load()), args, keywords)
+        case ast.IfExp(test, body, orelse):
+            yield ast.IfExp(test, orelse, body)
+        case ast.If(test, body, orelse):
+            yield ast.If(ast.UnaryOp(ast.Not(), test), body, orelse)
+            yield ast.Pass()
+        case ast.Assign() | ast.Raise():
+            yield ast.Pass()
+
+
+def test_the_mutation_generator_does_its_work() -> None:
+    def sample(x: Tensor, y: float = 1.0) -> Tensor:
+        z = x.transpose(-2, -1)
+        return z.sum(dim=-1) * y
+
+    made = {what for what, _ in mutants(functools.wraps(sample)(sample))}
+    assert made == {
+        "1.0 → 2.0", "z = x.transpose(-2, -1) → pass", "x.transpose(-2, -1) → x", "-2 → -1", "-1 → -2",
+        "2 → 3", "1 → 2", "z.sum(dim=-1) * y → z.sum(dim=-1) / y", "z.sum(dim=-1) → z", "z.sum(dim=-1) → z.mean(dim=-1)",
+    }  # fmt: skip

@@ -1,0 +1,314 @@
+"""Tables, feedback pages and class pages from records made by hand."""
+
+import csv
+import json
+import re
+from datetime import datetime
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from autograder.exercise import get
+from autograder.pipeline import report
+from autograder.pipeline.collect import Submission
+from autograder.pipeline.glossary import findings
+from autograder.pipeline.records import Grade, Line, Record
+from autograder.pipeline.report import ReportError, read_back, write_reports
+from autograder.text import LANGUAGES, both
+
+LESSON = "02_qkv"
+SCALE = both("You divide by d_k instead of its square root.", "你除以了 d_k，而不是它的平方根。")
+EVIL = '<script>alert("x")</script>\u202e\x00'
+
+
+def lines(*passed: bool) -> list[Line]:
+    off = both(
+        "weights[0, 1] is off by 0.2; 60% of its entries are right.", "weights[0, 1] 差 0.2；有 60% 的數是對的。"
+    )
+    return [Line(both(f"case {i}", f"情況 {i}"), ok, None if ok else off) for i, ok in enumerate(passed, start=1)]
+
+
+def grades(attend: Grade, written: float | None = None) -> list[Grade]:
+    waiting = both("Graded by your instructor.", "由授課教師評分。")
+    return [attend, Grade("02_w1", written, 2, "by hand", waiting, answer="Because **rows** add up to 1.")]
+
+
+def attend(
+    status: str, points: float, mistake: str | None = None, answer: str = "def attend(q):\n    return q"
+) -> Grade:
+    message = SCALE if mistake else both("All cases pass.", "所有情況都通過。")
+    return Grade("attend", points, 3, status, message, mistake, lines(points > 0, points == 3), answer, "printed text")
+
+
+def record(student: str, name: str, language: str = "en", *graded: Grade, **more: str) -> Record:
+    fields = {"status": "graded", "reason": "Read as handed in.", "received": "2026-03-02 10:00", **more}
+    return Record(student, name, LESSON, language, f"{student}.ipynb", **fields, grades=list(graded))
+
+
+def submission(record: Record, status: str = "ok") -> Submission:
+    return Submission(
+        record.student_id, record.student_name, record.lesson, record.language, "v0.1.0", record.source,
+        datetime(2026, 3, 2, 10), record.status if status == "ok" and not record.grades else status, record.reason,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def lessons(tmp_path: Path) -> Path:
+    for language, title in (("en", "# 02 · Q/K/V: `take` a question"), ("zh-TW", "# 02 · Q/K/V：拿問題")):
+        path = tmp_path / "lessons" / language / f"{LESSON}.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"cells": [{"cell_type": "markdown", "source": [title + "\n", "text"]}]}), "utf-8")
+    return tmp_path / "lessons"
+
+
+@pytest.fixture
+def a_class(tmp_path: Path, lessons: Path) -> Path:
+    """Six rows and a superseded file, written to disk."""
+    records = [
+        record("s1", "Ada", "en", *grades(attend("full", 3), written=1.5)),
+        record("s2", "王小明", "zh-TW", *grades(attend("none", 0, "scale"))),
+        record("s3", EVIL, "en", *grades(attend("partial", 1.25, "scale", EVIL)), reason="Cell ids put back."),
+        record("s4", "=HYPERLINK(1)", "en", *grades(Grade("attend", 0, 3, "not started", both("Not started.", "尚未作答。")))),
+        record("s5", "Eve", "en", *grades(Grade("attend", 0, 3, "not allowed", both("Not allowed: sdpa (line 2).", "不能使用 sdpa。")))),
+        Record("s6", "Fay", None, "", "fay.docx", "unreadable", "It is a .docx file, not a notebook.", "2026-03-02 10:00"),
+    ]  # fmt: skip
+    records[2].notes = [both(f"A cell of your own (no. 1) stopped: {EVIL}", f"你自己加的第 1 個儲存格停了下來：{EVIL}")]
+    files = [submission(r, "repaired" if r.student_id == "s3" else "ok") for r in records]
+    old = submission(records[0], "superseded")
+    old.source, old.reason = "s1-old.ipynb", "The same student's s1.ipynb is graded instead."
+    out = tmp_path / "out"
+    for r in records:
+        if r.grades:
+            r.save(out / "records" / r.student_id / f"{LESSON}.json")
+    write_reports(out, records, [*files, old], lessons)
+    return out
+
+
+def table(path: Path) -> list[list[str]]:
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_grades_have_a_row_each(a_class: Path) -> None:
+    rows = table(a_class / "grades.csv")
+    assert rows[0] == [
+        "student_id", "student_name", "lesson", "language", "status", "reason", "received", "points", "max_points",
+        "attend", "02_w1", "file",
+    ]  # fmt: skip
+    assert rows[1] == [
+        "s1", "Ada", LESSON, "en", "graded", "Read as handed in.", "2026-03-02 10:00", "4.5", "5", "3", "1.5", "s1.ipynb",
+    ]  # fmt: skip
+    assert rows[2][7:11] == ["0", "5", "0", ""]  # the written answer waits
+    assert rows[4][1] == "'=HYPERLINK(1)"
+    assert rows[6] == [
+        "s6", "Fay", "", "", "unreadable", "It is a .docx file, not a notebook.", "2026-03-02 10:00",
+        "", "", "", "", "fay.docx",
+    ]  # fmt: skip
+    assert len(rows) == 7
+
+
+def test_files_tell_of_superseded_ones(a_class: Path) -> None:
+    rows = table(a_class / "files.csv")
+    assert rows[0] == ["file", "student_id", "student_name", "lesson", "status", "reason"]
+    assert rows[-1] == [
+        "s1-old.ipynb",
+        "s1",
+        "Ada",
+        LESSON,
+        "superseded",
+        "The same student's s1.ipynb is graded instead.",
+    ]
+    assert len(rows) == 8
+
+
+@pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "＝1", "|calc"])
+def test_no_formula_reaches_a_spreadsheet(value: str) -> None:
+    assert report.neutral(value).startswith("'")
+
+
+def test_harmless_text_stays_as_it_is() -> None:
+    assert [report.neutral(v) for v in ("a=1", "王小明", "", "02_qkv")] == ["a=1", "王小明", "", "02_qkv"]
+
+
+def pages(out: Path) -> list[Path]:
+    return sorted(out.rglob("*.html"))
+
+
+class Outline(HTMLParser):
+    """What a page is made of: headings, languages, addresses, tags."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.headings: list[int] = []
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.attributes: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.append((tag, dict(attrs)))
+        self.addresses += [value or "" for key, value in attrs if key in ("src", "href", "action", "data")]
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+
+
+def test_every_submission_and_file_has_a_page(a_class: Path) -> None:
+    expected = {f"feedback/s{i}/{LESSON}.html" for i in range(1, 6)} | {"feedback/s6/file.html"}
+    assert {p.relative_to(a_class).as_posix() for p in pages(a_class)} == expected | {"class.html", "class.zh-TW.html"}
+
+
+def test_pages_are_sound_and_need_nothing_from_outside(a_class: Path) -> None:
+    for path in pages(a_class):
+        text = path.read_bytes().decode("utf-8")  # strict: no half of a surrogate pair
+        page = Outline(text)
+        assert "\0" not in text
+        assert not {"script", "iframe", "link", "img", "object", "form"} & set(page.tags), path
+        assert "url(" not in text and "@import" not in text
+        for address in page.addresses:
+            assert not re.match(r"[a-z]+:|//", address), address
+            target = path.parent / address.partition("#")[0]
+            assert target.exists(), address
+        assert page.headings[0] == 1 and page.headings.count(1) == 1
+        assert all(deeper - level <= 1 for level, deeper in pairwise(page.headings)), page.headings
+        html = next(attributes for tag, attributes in page.attributes if tag == "html")
+        assert html["lang"] in LANGUAGES
+        assert all(attributes.get("scope") for tag, attributes in page.attributes if tag == "th")
+        ids = [attributes["id"] for _, attributes in page.attributes if "id" in attributes]
+        assert len(ids) == len(set(ids))
+
+
+def test_what_a_student_wrote_is_text(a_class: Path) -> None:
+    text = (a_class / f"feedback/s3/{LESSON}.html").read_text("utf-8")
+    assert "<script" not in text
+    assert text.count("&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;") >= 3  # name, answer, note
+    assert "Cell ids put back." in text
+
+
+def test_half_characters_break_nothing(tmp_path: Path, lessons: Path) -> None:
+    broken = record("s1", "A\ud800", "en", attend("partial", 1, answer="'\udfff'"), reason="\ud800")
+    write_reports(tmp_path, [broken], [submission(broken)], lessons)
+    for path in tmp_path.iterdir():
+        assert path.is_dir() or path.read_bytes().decode("utf-8")
+
+
+def test_feedback_says_what_was_wrong_in_its_language(a_class: Path) -> None:
+    english = (a_class / f"feedback/s3/{LESSON}.html").read_text("utf-8")
+    assert "02 · Q/K/V: take a question" in english and SCALE["en"] in english
+    assert "1.25 of 5 points" in english and "1 of 2 cases passed" in english and "partial credit" in english
+    assert "weights[0, 1] is off by 0.2" in english and "2 of these points wait for your instructor" in english
+    chinese = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
+    assert "02 · Q/K/V：拿問題" in chinese and SCALE["zh-TW"] in chinese and "情況 1" in chinese
+    assert "0 / 5 分" in chinese and "等待授課教師評分" in chinese
+    assert SCALE["en"] not in chinese and "Status" not in chinese
+
+
+def test_a_stub_is_not_shown_as_an_answer(a_class: Path) -> None:
+    text = (a_class / f"feedback/s4/{LESSON}.html").read_text("utf-8")
+    assert "not started" in text and "cases passed" not in text
+
+
+def test_feedback_gives_nothing_of_the_reference_away(tmp_path: Path, lessons: Path) -> None:
+    from autograder.judging import calls, judge
+    from autograder.pipeline.records import grade_of
+
+    name = "relevance"
+    verdict = judge(name, lambda q, K: q @ K, seed=7)
+    answer = "def relevance(q, K):\n    return q @ K"
+    write_reports(tmp_path / "out", [record("s1", "Ada", "en", grade_of(verdict, answer, "", False))], [], lessons)
+    text = (tmp_path / f"out/feedback/s1/{LESSON}.html").read_text("utf-8")
+    assert verdict.sentence["en"].split("`")[0][:40] in text.replace("&#39;", "'")
+    for call in calls(get(name), 7):
+        for tensor in call.args:
+            for value in tensor.flatten().tolist():
+                assert f"{value:.4f}" not in text
+
+
+def test_unreadable_file_gets_a_page_that_says_what_to_do(a_class: Path) -> None:
+    text = (a_class / "feedback/s6/file.html").read_text("utf-8")
+    assert "It is a .docx file, not a notebook." in text
+    for language in LANGUAGES:  # nobody knows which one the student reads
+        assert f'<section lang="{language}">' in text and report.words(language, "do download") in text
+
+
+def test_files_that_could_not_be_graded_take_no_other_page() -> None:
+    unread = [
+        Record("s1", "Ada", lesson, "en", f"{i}", "unreadable", "") for i, lesson in enumerate((LESSON, None, None))
+    ]
+    good = record("s1", "Ada", "en", attend("full", 3))
+    assert report.page_paths([*unread, good]) == [
+        "feedback/s1/02_qkv-2.html", "feedback/s1/file.html", "feedback/s1/file-2.html", "feedback/s1/02_qkv.html",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_class_page_counts_mistakes_and_names_what_needs_a_look(a_class: Path, language: str) -> None:
+    text = (a_class / report.CLASS_PAGES[language]).read_text("utf-8")
+    assert f'<html lang="{language}">' in text
+    assert report.words(language, "of submissions", count=2, total=5, percent="40%") in text and SCALE[language] in text
+    for kind in ("unread", "not allowed", "stopped", "repaired", "superseded", "waiting"):
+        assert f"<h3>{report.words(language, 'look ' + kind)}</h3>" in text
+    assert report.words(language, "answers wait", count=4) in text
+    assert f'href="feedback/s2/{LESSON}.html"' in text and "王小明" in text
+    assert "<script" not in text and "<svg" in text
+
+
+def test_statistics(a_class: Path, lessons: Path) -> None:
+    records, _ = read_back(a_class)
+    (lesson,) = report.statistics(records, lessons)
+    assert lesson.totals == [4.5, 0, 1.25, 0, 0] and lesson.max_points == 5
+    first, written = lesson.exercises
+    assert first.counts == {"full": 1, "partial": 1, "none": 2, "not started": 1, "wait": 0}
+    assert first.mean == pytest.approx(4.25 / 5)
+    assert written.counts["wait"] == 4 and written.mean == 1.5
+    assert [bar["count"] for bar in lesson.bars] == [3, 0, 1, 0, 0, 0, 0, 0, 0, 1]
+    assert [(name, len(made.records)) for name, made in report.most_frequent([lesson])] == [("attend", 2)]
+
+
+def test_reports_are_the_same_when_written_again(a_class: Path, lessons: Path) -> None:
+    before = {path: path.read_bytes() for path in a_class.rglob("*") if path.is_file()}
+    write_reports(a_class, *read_back(a_class), lessons)
+    assert {path: path.read_bytes() for path in a_class.rglob("*") if path.is_file()} == before
+
+
+def test_points_given_by_hand_win(a_class: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"s2": {"attend": 2.0, "02_w1": 1.0}}
+    monkeypatch.setattr(report, "manual_points", lambda gradebook, student, lesson: given.get(student, {}))
+    write_reports(a_class, *read_back(a_class), lessons)
+    row = next(row for row in table(a_class / "grades.csv") if row[0] == "s2")
+    assert row[7:11] == ["3", "5", "2", "1"]
+    text = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
+    assert report.words("zh-TW", "set by hand") in text and report.words("zh-TW", "status waiting") not in text
+
+
+def test_nothing_to_read_back(tmp_path: Path, a_class: Path) -> None:
+    with pytest.raises(ReportError, match="holds no graded class"):
+        read_back(tmp_path)
+    (a_class / "records/s2" / f"{LESSON}.json").write_text("{")
+    with pytest.raises(ReportError, match="missing or damaged"):
+        read_back(a_class)
+
+
+def test_words_obey_the_glossary() -> None:
+    for key, text in report.dictionary().items():
+        assert text["en"] and not findings(text["zh-TW"]), key
+
+
+def luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_contrast_is_enough_in_light_dark_and_print() -> None:
+    css = (report.TEMPLATES / "page.css").read_text("utf-8")
+    themes = [dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in re.findall(r":root \{([^}]*)\}", css)]
+    assert len(themes) == 3
+    for theme in themes:
+        for ground in ("paper", "card"):
+            for text in ("ink", "soft", "link", "good", "half", "bad"):
+                light, dark = sorted((luminance(theme[ground]), luminance(theme[text])), reverse=True)
+                assert (light + 0.05) / (dark + 0.05) >= 4.5, (theme, ground, text)
