@@ -288,7 +288,13 @@ def compare_gradients(exercise: Exercise, case: Prepared, seen: Observation) -> 
 
 
 def compare_leaf(
-    name: str, expected: Any, got: Any, dtype: torch.dtype | None, rounding: float, exact_zeros: bool, magnitude: float = 0.0
+    name: str,
+    expected: Any,
+    got: Any,
+    dtype: torch.dtype | None,
+    rounding: float,
+    exact_zeros: bool,
+    magnitude: float = 0.0,
 ) -> Text | None:
     if not isinstance(expected, Tensor):
         return compare_number(name, expected, got)
@@ -538,7 +544,7 @@ def alike(case: Prepared, a: Any, b: Any) -> bool:
         elif isinstance(x, float) and isinstance(y, float):
             if not math.isclose(x, y, rel_tol=1e-6) and not (math.isnan(x) and math.isnan(y)):
                 return False
-        elif x != y or type(x) is not type(y):
+        elif type(x) is not type(y) or x != y:  # the types first: a tensor beside a number has no one truth value
             return False
     return True
 

@@ -16,10 +16,14 @@
 #
 # **時間**約 70 分鐘：閱讀 40 分鐘，練習 30 分鐘。
 # %% tags=["setup"]
+import math
 from collections.abc import Callable
 
+import matplotlib.pyplot as plt
 import torch
 from torch import Tensor
+
+from course_lib.plots import bars, heat_map, knob, soft_lookup, use_style
 
 # %% [markdown] lang="en"
 # ## 1. The question
@@ -76,8 +80,6 @@ from torch import Tensor
 # %% [markdown] lang="zh-TW"
 # 下圖就是這樣的一趟。線越粗，那本書在答案裡占的份量越多；權重 $\alpha_j$ 加起來等於 1。
 # %%
-from course_lib.plots import bars, heat_map, knob, soft_lookup, use_style
-
 picture = soft_lookup(
     query="who can be\ntired?",
     keys=["animals", "floors", "sleep"],
@@ -406,10 +408,6 @@ check("attend", attend)
 #
 # （程式裡有個小技巧：$V$ 取單位矩陣，答案 $\alpha V$ **就是**權重本身。）
 # %%
-import math
-
-import matplotlib.pyplot as plt
-
 ask = use("attend", attend)
 three_keys = torch.tensor([[1.5, 0.0], [-0.5, 1.2], [-0.6, -1.2]])
 
@@ -893,7 +891,7 @@ if model is not None:
 if model is not None:
     leaders = (A.argmax(dim=-1) == cat).sum()
     others = A[torch.arange(len(A)) != it, cat]
-    print(f"'cat' has the largest weight of {leaders} of the {len(A)} tokens")
+    print(f"{leaders} of the {len(A)} tokens give their largest weight to 'cat'")
     print(f"all but 'it' give it {others.mean():.2f} on average; 'mat' gives {A[mat, cat]:.2f}")
 # %% [markdown] lang="en"
 # So this head does not work out what "it" means. Whoever asks, even "mat", is sent to the cat, and "it" is one of

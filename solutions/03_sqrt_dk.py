@@ -52,16 +52,23 @@ import torch
 # %%
 from course_lib import plots
 
+torch.set_num_threads(1)  # matrices this small gain nothing from several threads that wait for each other
+
 generator = torch.Generator().manual_seed(3)
 sorted_weights = {}
 for d_k in (4, 64, 512):
     queries = torch.randn(2000, 1, d_k, generator=generator)
     keys = torch.randn(2000, 10, d_k, generator=generator)
     weights = torch.softmax((queries @ keys.mT).squeeze(1), dim=-1)  # [2000, 10]
-    sorted_weights[f"d_k = {d_k}"] = weights.sort(dim=-1, descending=True).values.mean(dim=0)[:5]
+    ranked = weights.sort(dim=-1, descending=True).values.mean(dim=0)
+    sorted_weights[f"d_k = {d_k}"] = [ranked[0], ranked[1], ranked[2:].sum()]
 
-places = ["largest", "2nd", "3rd", "4th", "5th"]
-ax = plots.bars(places, sorted_weights, "mean weight", "softmax(q·k) over ten random keys, not scaled")
+ax = plots.bars(
+    ["largest", "second", "other eight together"],
+    sorted_weights,
+    "mean weight",
+    "softmax(q·k) over ten random keys, not scaled",
+)
 # %% [markdown] lang="en"
 # The wider the keys, the closer the softmax comes to picking one of them and ignoring the rest: *winner takes all*. The keys did not become better answers. Only $d_k$ changed.
 #
@@ -255,7 +262,7 @@ for name, scores in {
 #
 # Divide by $S$, not by $S-1$. Compute the mean first and subtract it: $E[x^2]-E[x]^2$ loses all digits when the mean is in the thousands, and the check has such a case.
 # %% [markdown] lang="zh-TW"
-# 一般情形有 $S$ 對向量，請回傳（理論值, 樣本值）：
+# 一般情形有 $S$ 對向量，請回傳（理論值，樣本值）：
 #
 # $$\text{theory} = d_k\,\sigma_q^2\,\sigma_k^2, \qquad \text{sample} = \frac1S\sum_{s=1}^{S}(x_s - \bar x)^2, \quad x_s = q_s\cdot k_s,\ \ \bar x = \frac1S\sum_{s=1}^{S} x_s$$
 #
@@ -537,11 +544,15 @@ plots.knob(draw_temperature, temperature=(0.1, 10.0, 0.1, 2.2))
 # %% [markdown] lang="en"
 # The left side is $\frac{1}{p_i}\frac{\partial p_i}{\partial z_j}$, so multiply by $p_i$. Then go from $z_j$ to $s_j = \tau z_j$ with the chain rule, which adds a factor $1/\tau$. The Jacobian, shape $[M, M]$, is
 #
-# $$J_{ij} = \frac{\partial p_i}{\partial s_j} = \frac{p_i(\delta_{ij} - p_j)}{\tau}, \qquad J = \frac{\mathrm{diag}(p) - p^{\top}p}{\tau} \ \text{ for a row } p. \quad ∎$$
+# $$J_{ij} = \frac{\partial p_i}{\partial s_j} = \frac{p_i(\delta_{ij} - p_j)}{\tau}, \qquad J = \frac{\mathrm{diag}(p) - p^{\top}p}{\tau} \ \text{ for a row } p.$$
+#
+# ∎
 # %% [markdown] lang="zh-TW"
 # 左邊就是 $\frac{1}{p_i}\frac{\partial p_i}{\partial z_j}$，所以兩邊同乘 $p_i$。再用連鎖律從 $z_j$ 換到 $s_j = \tau z_j$，會多出一個 $1/\tau$。雅可比矩陣的形狀是 $[M, M]$：
 #
-# $$J_{ij} = \frac{\partial p_i}{\partial s_j} = \frac{p_i(\delta_{ij} - p_j)}{\tau}, \qquad p \text{ 是一列時，}\ J = \frac{\mathrm{diag}(p) - p^{\top}p}{\tau}. \quad ∎$$
+# $$J_{ij} = \frac{\partial p_i}{\partial s_j} = \frac{p_i(\delta_{ij} - p_j)}{\tau}, \qquad p \text{ 是一列時，}\ J = \frac{\mathrm{diag}(p) - p^{\top}p}{\tau}.$$
+#
+# ∎
 # %% [markdown] lang="en"
 # **The step where people stumble**: why is $J_{ij}$ not 0 for $i \ne j$? Because $s_j$ also sits in the shared denominator $Z$. Raise one score and every other weight must give something up. Softmax is not an elementwise function, so its derivative is a matrix and not a vector.
 # %% [markdown] lang="zh-TW"
@@ -655,7 +666,7 @@ for name, scores in (("not scaled", raw_scores), ("divided by √d_k", raw_score
         f"runner-up {left[name][1]:.1e}, others {left[name][2]:.1e}"
     )
 ax = plots.bars(["winner", "runner-up", "others"], left, "∂p_i / ∂s_i (median)", "d_k = 512, ten keys")
-_ = ax.set(yscale="log", ylim=(1e-20, 1e3))
+_ = ax.set(yscale="log", ylim=(1e-20, 1e6))
 
 
 # %% [markdown] lang="en"
@@ -741,15 +752,17 @@ ax = plots.curves(
     "The lecture's five scores",
     log_x=True,
 )
-for name, tau in (("1", 1.0), ("√5", math.sqrt(5)), ("√9487", math.sqrt(9487))):
+for name, tau in (("1", 1.0), ("√5", math.sqrt(5)), ("√9487", math.sqrt(9487))):  # three temperatures to mark
     ax.axvline(tau, color="#777777", linewidth=1, linestyle=":")
-    ax.annotate(f"τ = {name}", (tau, 1.02), rotation=90, ha="right", va="top", fontsize=9)
+    ax.annotate(name, (tau, 1.1), ha="center", backgroundcolor="white", fontsize=10)
     h = entropy_of(softmax_at(five, tau))
     print(
         f"tau = {name:>5}: entropy {h:.2f} of {math.log(5):.2f}, reads {h.exp():.1f} keys, "
         f"gradient {jacobian_of(five, tau).norm():.4f}"
     )
 print(f"the gradient is largest, {max(size):.2f}, at tau = {temperatures[size.index(max(size))]:.2f}")
+ax.set_ylim(-0.05, 1.22)
+_ = ax.legend(loc="center right")
 # %% [markdown] lang="en"
 # The gradient dies at **both** ends. Cold: one winner, $J \to 0$ because $p$ is one-hot. Hot: an even average, $J \to 0$ because of the factor $1/\tau$. At $\sqrt{9487}$ it is 45 times smaller than at $\sqrt5$.
 #
@@ -1026,8 +1039,9 @@ ax = plots.curves(
     "temperature τ",
     "weight",
     "softmax((8.2, 1.1, 0.3) / τ); dashed: as printed",
-    theory={word: [weight] * len(temperatures) for word, weight in zip(words, printed)},
 )
+for line, weight in zip(ax.get_lines(), printed):
+    ax.axhline(weight, color=line.get_color(), linestyle="--", linewidth=1.2)
 ax.axvline(low, color="#777777", linewidth=1, linestyle=":")
 _ = ax.annotate(f" τ = {low:.2f}: cat 0.85", (low, 0.5), fontsize=10)
 # %% [markdown] lang="en"
@@ -1037,13 +1051,13 @@ _ = ax.annotate(f" τ = {low:.2f}: cat 0.85", (low, 0.5), fontsize=10)
 # %% [markdown] lang="en"
 # ## May it be another constant?
 #
-# The lecture ends with this question. Algebra first: with $q = x W_Q$, dividing by $c$ instead of $\sqrt{d_k}$ is the same as using $W_Q\cdot\sqrt{d_k}/c$ with the usual root. So for every network with $\sqrt{d_k}$ there is one with $c$ that computes **the same function**: its query matrix is larger by $c/\sqrt{d_k}$.
+# The lecture asks this in its self-check. Algebra first: with $q = x W_Q$, dividing by $c$ instead of $\sqrt{d_k}$ is the same as using $W_Q\cdot\sqrt{d_k}/c$ with the usual root. So for every network with $\sqrt{d_k}$ there is one with $c$ that computes **the same function**: its query matrix is larger by $c/\sqrt{d_k}$.
 #
 # The constant takes nothing away from what the layer can express. The cell checks it for $c = \sqrt{9487}$.
 # %% [markdown] lang="zh-TW"
 # ## 可以換成別的常數嗎？
 #
-# 講義最後留下了這個問題。先做一點代數：$q = x W_Q$，改除以 $c$，等於照樣除以根號、但查詢矩陣換成 $W_Q\cdot\sqrt{d_k}/c$。所以每個用 $\sqrt{d_k}$ 的網路，都有一個用 $c$ 的網路算出**同一個函數**，只要把它的查詢矩陣放大 $c/\sqrt{d_k}$ 倍。
+# 講義的自學檢查也問了這一題。先做一點代數：$q = x W_Q$，改除以 $c$，等於照樣除以根號、但查詢矩陣換成 $W_Q\cdot\sqrt{d_k}/c$。所以每個用 $\sqrt{d_k}$ 的網路，都有一個用 $c$ 的網路算出**同一個函數**，只要把它的查詢矩陣放大 $c/\sqrt{d_k}$ 倍。
 #
 # 換常數並不會減少這一層能表達的東西。下一格用 $c = \sqrt{9487}$ 驗證。
 # %%
@@ -1097,6 +1111,7 @@ for name, errors in learned.items():
         f"at the end {sum(errors[-10:]) / 10:.3f}"
     )
 ax = plots.curves(range(240), learned, "training step", "squared error", "Scores divided by c, d_k = 256")
+_ = ax.legend(loc="center right", bbox_to_anchor=(1, 0.25))
 # %% [markdown] lang="en"
 # - $c = \sqrt{d_k}$ learns at once.
 # - $c = \sqrt{9487}$ starts as a plain average, learns later, and gets there: training absorbed the constant. The lecture's joke is nearly right.

@@ -22,9 +22,7 @@ def project_qkv(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> tuple[Tenso
     return X @ W_Q, X @ W_K, X @ W_V
 
 
-def draw_projection(
-    draw: Draw, d_model: int, d_k: int, d_v: int, *rows: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def draw_projection(draw: Draw, d_model: int, d_k: int, d_v: int, *rows: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """X: [*rows, d_model], W_Q and W_K: [d_model, d_k], W_V: [d_model, d_v]."""
     return draw.normal(*rows, d_model), draw.normal(d_model, d_k), draw.normal(d_model, d_k), draw.normal(d_model, d_v)
 
@@ -160,8 +158,18 @@ exercise(
             lambda d: draw_query_and_keys(d, 4, 4),
             2,
         ),
-        Case("long", both("long vectors, large scores", "長的向量、大的分數"), lambda d: draw_query_and_keys(d, 7, 6, 8.0), 2),
-        Case("one_key", both("a single key: M = 1", "只有一個鍵：M = 1"), lambda d: draw_query_and_keys(d, 1, 4), trap=True),
+        Case(
+            "long",
+            both("long vectors, large scores", "長的向量、大的分數"),
+            lambda d: draw_query_and_keys(d, 7, 6, 8.0),
+            2,
+        ),
+        Case(
+            "one_key",
+            both("a single key: M = 1", "只有一個鍵：M = 1"),
+            lambda d: draw_query_and_keys(d, 1, 4),
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_query_and_keys(d, 6, 5)),
         float64(lambda d: draw_query_and_keys(d, 3, 5)),
         gradients(lambda d: draw_query_and_keys(d, 6, 2)),
@@ -252,10 +260,14 @@ def draw_lookup(draw: Draw, M: int, d_k: int, d_v: int, std: float = 1.0) -> tup
 
 
 def draw_shifted_lookup(draw: Draw) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores near +150 or near −150: exp overflows, or underflows everywhere, though the softmax is an ordinary one."""
+    """Scores near +150 or near −150: exp overflows, or underflows everywhere, though the softmax is an ordinary one.
+
+    The last key lies another 150 below, so that only the largest score is safe to subtract.
+    """
     q, K, V = (x.double() for x in draw_lookup(draw, 5, 4, 3))
-    shift = draw.choice(-150.0, 150.0)
-    return q.to(draw.dtype), (K + shift * q / q.square().sum()).to(draw.dtype), V.to(draw.dtype)
+    shift = draw.choice(-150.0, 150.0) - torch.tensor([0.0, 0.0, 0.0, 0.0, 150.0])
+    K = K + shift[:, None] * q / q.square().sum()
+    return q.to(draw.dtype), K.to(draw.dtype), V.to(draw.dtype)
 
 
 exercise(
@@ -352,6 +364,15 @@ exercise(
             both(
                 "Your weights are positive but do not sum to 1: something has to be divided by.",
                 "權重是正數了，但加起來不是 1：還要除以某個東西。",
+            ),
+        ),
+        Mistake(
+            "values_not_added",
+            lambda q, K, V: torch.softmax(K @ q, dim=-1).unsqueeze(-1) * V,
+            both(
+                "Each value is weighted, but the weighted values still stand side by side. Add them up: one vector comes "
+                "back, not M.",
+                "每個值都乘上了權重，但還是一個個並排著。要把它們加起來：回來的是一個向量，不是 M 個。",
             ),
         ),
         Mistake(
@@ -590,9 +611,7 @@ exercise(
     mistakes=[
         Mistake(
             "scaled_too_early",
-            lambda X, W_Q, W_K, W_V: (
-                torch.softmax(X @ W_Q @ (X @ W_K).mT / W_Q.shape[-1] ** 0.5, dim=-1) @ (X @ W_V)
-            ),
+            lambda X, W_Q, W_K, W_V: torch.softmax(X @ W_Q @ (X @ W_K).mT / W_Q.shape[-1] ** 0.5, dim=-1) @ (X @ W_V),
             both(
                 "You already divide by √d_k. That comes in lesson 03; this lesson takes the softmax of the raw scores.",
                 "你已經除以 √d_k 了。那是第 03 課的事；這一課直接對原始分數取 softmax。",
@@ -734,11 +753,14 @@ def draw_positional(draw: Draw, N: int, d: int, d_out: int) -> tuple[Positional,
     return Positional(draw.normal(N, d), draw.normal(d, d_out)), draw.normal(N, d), draw_order(draw, N)
 
 
-def draw_negative_gap(draw: Draw) -> tuple[Positional, Tensor, Tensor]:
-    """Positions rise row by row and every row moves down by one: gaps of +w, but −(N−1)·w in the first row."""
+def draw_one_sided_gap(draw: Draw, step: int) -> tuple[Positional, Tensor, Tensor]:
+    """Positions rise row by row, and every row moves by one place.
+
+    step = 1: gaps of +w, but −(N−1)·w in the first row. step = −1: gaps of −w, but +(N−1)·w in the last.
+    """
     N, d, d_out = 5, 3, 2
     P = torch.arange(N, dtype=draw.dtype)[:, None] * draw.uniform(0.5, 1.5, d)
-    return Positional(P, draw.uniform(0.5, 1.5, d, d_out)), draw.normal(N, d), torch.arange(N).roll(1)
+    return Positional(P, draw.uniform(0.5, 1.5, d, d_out)), draw.normal(N, d), torch.arange(N).roll(step)
 
 
 exercise(
@@ -774,9 +796,15 @@ exercise(
         ),
         Case(
             "negative",
-            both("the largest gap is negative", "差距最大的那一個是負的"),
-            draw_negative_gap,
-            1.5,
+            both("the largest difference is negative", "最大的差是負的"),
+            lambda d: draw_one_sided_gap(d, 1),
+            trap=True,
+            magnitude=1.0,
+        ),
+        Case(
+            "positive",
+            both("the largest difference is positive", "最大的差是正的"),
+            lambda d: draw_one_sided_gap(d, -1),
             trap=True,
             magnitude=1.0,
         ),
@@ -833,11 +861,29 @@ exercise(
             ),
         ),
         Mistake(
+            "signed_difference_mirrored",
+            lambda f, X, perm: (f(X)[perm] - f(X[perm])).max(),
+            both(
+                "You take the largest signed difference, so a gap of the other sign goes unseen. A gap has a size, not "
+                "a direction.",
+                "你取的是帶正負號的最大差，正負相反的差距就看不到了。差距只看大小，不看方向。",
+            ),
+        ),
+        Mistake(
             "mean_instead_of_max",
             lambda f, X, perm: (f(X[perm]) - f(X)[perm]).abs().mean(),
             both(
                 "You average the differences. One bad entry among many good ones must show: take the worst.",
                 "你取的是平均。好的裡面混著一個壞的也要看得出來：要取最差的那一個。",
+            ),
+        ),
+        Mistake(
+            "sum_instead_of_max",
+            lambda f, X, perm: (f(X[perm]) - f(X)[perm]).abs().sum(),
+            both(
+                "You add up the differences, so the result grows with the number of entries. The largest single entry "
+                "is asked for.",
+                "你把差都加起來，結果會隨著數的個數變大。題目要的是單一最大的那個數。",
             ),
         ),
         Mistake(

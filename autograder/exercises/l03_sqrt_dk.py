@@ -54,7 +54,9 @@ exercise(
             2,
         ),
         Case("named", both("sigma_k alone, by name", "只用名稱給 sigma_k"), draw_named_sigma),
-        Case("two_pairs", both("only two pairs: S = 2", "只有兩對：S = 2"), lambda d: draw_pairs(d, 2, 3), 0.5, trap=True),
+        Case(
+            "two_pairs", both("only two pairs: S = 2", "只有兩對：S = 2"), lambda d: draw_pairs(d, 2, 3), 0.5, trap=True
+        ),
         Case(
             "far_means",
             both("samples with means in the thousands", "平均上千的樣本"),
@@ -219,9 +221,13 @@ def plain_temperature_softmax(scores: Tensor, temperature: float) -> Tensor:
 
 
 def draw_tiny_temperature(draw: Draw) -> tuple[Tensor, float]:
-    """Rows at +2 and at −2 whose entries are 0.01 apart: at τ = 0.01 scores of ±200 that still share their weight."""
-    level = torch.tensor([[2.0], [-2.0], [2.0]], dtype=draw.dtype)
-    return level + draw.normal(3, 5, std=0.01), draw.number(0.008, 0.012)
+    """Rows at +2 and at −2 whose entries are 0.01 apart: at τ = 0.01 scores of ±200 that still share their weight.
+
+    The last entry of each row lies far below, so that only the largest is safe to subtract.
+    """
+    scores = torch.tensor([[2.0], [-2.0], [2.0]], dtype=draw.dtype) + draw.normal(3, 5, std=0.01)
+    scores[:, -1] -= 2
+    return scores, draw.number(0.008, 0.012)
 
 
 def draw_minus_infinity(draw: Draw) -> tuple[Tensor, float]:
@@ -325,6 +331,14 @@ exercise(
             ),
         ),
         Mistake(
+            "softmax_over_everything",
+            lambda scores, temperature: torch.softmax((scores / temperature).flatten(), dim=0).reshape(scores.shape),
+            both(
+                "The whole tensor sums to 1. Each row has its own budget of 1: the softmax belongs to the last axis.",
+                "整個張量加起來才是 1。每一列都有自己的 1 可以分配：softmax 要沿著最後一個軸做。",
+            ),
+        ),
+        Mistake(
             "first_axis",
             lambda scores, temperature: torch.softmax(scores / temperature, dim=0),
             both(
@@ -392,10 +406,12 @@ exercise(
     mistakes=[
         Mistake(
             "diagonal_only",
-            lambda scores, temperature=1.0: torch.diag_embed(
-                torch.softmax(scores / temperature, dim=-1) * (1 - torch.softmax(scores / temperature, dim=-1))
-            )
-            / temperature,
+            lambda scores, temperature=1.0: (
+                torch.diag_embed(
+                    torch.softmax(scores / temperature, dim=-1) * (1 - torch.softmax(scores / temperature, dim=-1))
+                )
+                / temperature
+            ),
             both(
                 "Your diagonal is right, everything else is 0. Raising one score also lowers every other weight.",
                 "對角線是對的，其餘都是 0。一個分數升高，其他每個權重也會跟著降低。",
@@ -403,9 +419,11 @@ exercise(
         ),
         Mistake(
             "elementwise_derivative",
-            lambda scores, temperature=1.0: torch.softmax(scores / temperature, dim=-1)
-            * (1 - torch.softmax(scores / temperature, dim=-1))
-            / temperature,
+            lambda scores, temperature=1.0: (
+                torch.softmax(scores / temperature, dim=-1)
+                * (1 - torch.softmax(scores / temperature, dim=-1))
+                / temperature
+            ),
             both(
                 "You return one number for each score, as for a function that works entry by entry. Every weight depends "
                 "on every score: M × M derivatives.",
@@ -415,10 +433,12 @@ exercise(
         Mistake(
             "sign_flipped",
             lambda scores, temperature=1.0: (
-                outer(torch.softmax(scores / temperature, dim=-1))
-                - torch.diag_embed(torch.softmax(scores / temperature, dim=-1))
-            )
-            / temperature,
+                (
+                    outer(torch.softmax(scores / temperature, dim=-1))
+                    - torch.diag_embed(torch.softmax(scores / temperature, dim=-1))
+                )
+                / temperature
+            ),
             both(
                 "Every sign is turned round. Raising a score raises its own weight: the diagonal is positive.",
                 "每個正負號都反了。分數升高，自己的權重也升高：對角線是正的。",
@@ -436,10 +456,12 @@ exercise(
         Mistake(
             "plus_outer_product",
             lambda scores, temperature=1.0: (
-                torch.diag_embed(torch.softmax(scores / temperature, dim=-1))
-                + outer(torch.softmax(scores / temperature, dim=-1))
-            )
-            / temperature,
+                (
+                    torch.diag_embed(torch.softmax(scores / temperature, dim=-1))
+                    + outer(torch.softmax(scores / temperature, dim=-1))
+                )
+                / temperature
+            ),
             both(
                 "The second term has the wrong sign. What one weight gains the others lose: off the diagonal all is "
                 "negative.",
@@ -460,8 +482,9 @@ exercise(
         ),
         Mistake(
             "temperature_ignored",
-            lambda scores, temperature=1.0: torch.diag_embed(torch.softmax(scores, dim=-1))
-            - outer(torch.softmax(scores, dim=-1)),
+            lambda scores, temperature=1.0: (
+                torch.diag_embed(torch.softmax(scores, dim=-1)) - outer(torch.softmax(scores, dim=-1))
+            ),
             both(
                 "Your result does not depend on the temperature. It acts twice: inside the softmax and in the chain rule.",
                 "你的結果和溫度無關。溫度有兩個作用：在 softmax 裡面，以及連鎖律帶出的因子。",
@@ -470,9 +493,8 @@ exercise(
         Mistake(
             "temperature_only_outside",
             lambda scores, temperature=1.0: (
-                torch.diag_embed(torch.softmax(scores, dim=-1)) - outer(torch.softmax(scores, dim=-1))
-            )
-            / temperature,
+                (torch.diag_embed(torch.softmax(scores, dim=-1)) - outer(torch.softmax(scores, dim=-1))) / temperature
+            ),
             both(
                 "The factor of the chain rule is there, but the weights themselves are those of τ = 1.",
                 "連鎖律的因子有了，但權重本身還是 τ = 1 的權重。",
@@ -489,10 +511,14 @@ exercise(
         Mistake(
             "one_row_only",
             lambda scores, temperature=1.0: (
-                torch.diag(torch.softmax(scores / temperature, dim=-1))
-                - torch.outer(torch.softmax(scores / temperature, dim=-1), torch.softmax(scores / temperature, dim=-1))
-            )
-            / temperature,
+                (
+                    torch.diag(torch.softmax(scores / temperature, dim=-1))
+                    - torch.outer(
+                        torch.softmax(scores / temperature, dim=-1), torch.softmax(scores / temperature, dim=-1)
+                    )
+                )
+                / temperature
+            ),
             both(
                 "Right for a single row of scores. With leading dimensions there is one matrix for each row.",
                 "只有一列分數時是對的。有前置維度時，每一列分數都要有一個自己的矩陣。",
@@ -501,9 +527,9 @@ exercise(
         Mistake(
             "no_max_subtraction",
             lambda scores, temperature=1.0: (
-                torch.diag_embed(exp_weights(scores / temperature)) - outer(exp_weights(scores / temperature))
-            )
-            / temperature,
+                (torch.diag_embed(exp_weights(scores / temperature)) - outer(exp_weights(scores / temperature)))
+                / temperature
+            ),
             both(
                 "Right for small scores, but exp overflows above 89 in float32, and below −104 every exponential is 0. "
                 "Subtracting one number from a whole row changes nothing in its weights: which number helps?",
@@ -584,7 +610,10 @@ exercise(
             trap=True,
         ),
         Case(
-            "zeros", both("some weights are exactly 0", "有些權重恰為 0"), lambda d: draw_weights_with_zeros(d, 3, 5), trap=True
+            "zeros",
+            both("some weights are exactly 0", "有些權重恰為 0"),
+            lambda d: draw_weights_with_zeros(d, 3, 5),
+            trap=True,
         ),
         *half_precision(lambda d: draw_weights(d, 4, 5)),
         noncontiguous(lambda d: draw_weights(d, 3, 4)),
@@ -877,8 +906,14 @@ exercise(
         ),
         Mistake(
             "mask_ignored",
-            lambda q, k, v, mask=None, temperature=1.0: used(torch.softmax(scaled_scores(q, k, temperature), dim=-1), v),
-            both("Your result does not depend on the mask.", "你的結果和遮罩無關。"),
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                torch.softmax(scaled_scores(q, k, temperature), dim=-1), v
+            ),
+            both(
+                "Your result does not depend on the mask. A hidden key must not get any weight: look at where scores "
+                "become weights.",
+                "你的結果和遮罩無關。被遮住的鍵不能分到權重：看看分數在哪裡變成權重。",
+            ),
         ),
         Mistake(
             "mask_after_softmax",
@@ -905,7 +940,9 @@ exercise(
             "mask_only_lowers",
             lambda q, k, v, mask=None, temperature=1.0: used(
                 torch.softmax(
-                    scaled_scores(q, k, temperature) if mask is None else scaled_scores(q, k, temperature) - 1e4 * ~mask,
+                    scaled_scores(q, k, temperature)
+                    if mask is None
+                    else scaled_scores(q, k, temperature) - 1e4 * ~mask,
                     dim=-1,
                 ),
                 v,

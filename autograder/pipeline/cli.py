@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -177,6 +178,7 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
 @contextmanager
 def one_line(out: Path) -> Iterator[None]:
     """Every failure inside ends the program with one line for the instructor and an exit code, without a traceback."""
+    warnings.simplefilter("ignore")  # of libraries; nothing that an instructor could do about them
     try:
         yield
     except typer.Exit:
@@ -196,7 +198,7 @@ def one_line(out: Path) -> Iterator[None]:
 def expected() -> tuple[type[Exception], ...]:
     """The errors that carry a line for the instructor."""
     from autograder.pipeline.bookkeeping import BookkeepingError
-    from autograder.pipeline.collect import CollectError
+    from autograder.pipeline.pile import CollectError
     from autograder.pipeline.grading import GradingError
     from autograder.pipeline.report import ReportError
     from autograder.pipeline.sandbox import SandboxUnavailable

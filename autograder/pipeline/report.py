@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from autograder.exercise import get
 from autograder.pipeline.bookkeeping import manual_points
@@ -180,6 +180,11 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f}%" if whole else "–"
 
 
+def breakable(name: str) -> Markup:
+    """A name that may be broken after its underscores, so that it fits a phone."""
+    return escape(name).replace("_", Markup("_<wbr>"))
+
+
 @lru_cache
 def titles_of(lesson: str, lessons: Path) -> Text:
     """The first heading of the released notebook, in both languages; the lesson's name where there is none."""
@@ -203,7 +208,7 @@ def templates() -> Environment:
     )  # fmt: skip
     css = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     environment.globals.update(css=Markup(css), number=number, percent=percent, words=words, marks=MARKS)
-    environment.globals.update(state_of=state_of, is_question=is_question)
+    environment.globals.update(state_of=state_of, is_question=is_question, breakable=breakable)
     return environment
 
 
@@ -297,6 +302,11 @@ class LessonStatistics:
         return median(self.totals)
 
     @property
+    def columns(self) -> list[str]:
+        """Of the table of exercises; a lesson without written answers has none that wait."""
+        return [column for column in COLUMNS if column != "wait" or any(e.counts["wait"] for e in self.exercises)]
+
+    @property
     def bars(self) -> list[dict[str, Any]]:
         """The histogram of totals, in the coordinates of the template's picture."""
         counts = [0] * BINS
@@ -380,15 +390,12 @@ def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submissio
     }
     waiting: dict[str, int] = {}
     for record in records:
-        reason = both(record.reason, record.reason)
         if not record.grades:
-            looks["unread"].append(
-                Entry(both(f"{record.reason} ({record.source})", f"{record.reason}（{record.source}）"), record)
-            )
+            looks["unread"].append(Entry(same(f"{record.reason} ({record.source})"), record))
         elif sandbox_died(record):
-            looks["ended"].append(Entry(reason, record))
+            looks["ended"].append(Entry(same(record.reason), record))
         elif (record.student_id, record.lesson) in repaired:
-            looks["repaired"].append(Entry(reason, record))
+            looks["repaired"].append(Entry(same(record.reason), record))
         for grade in record.grades:
             if grade.status in ("not allowed", "stopped"):
                 looks[grade.status].append(Entry(grade.message, record, grade.name))
@@ -397,12 +404,16 @@ def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submissio
         looks["stopped"] += [Entry(note, record) for note in record.notes]
     for submission in submissions:
         if submission.status == "superseded":
-            text = both(f"{submission.source}. {submission.reason}", f"{submission.source}。{submission.reason}")
-            looks["superseded"].append(Entry(text, submission))
+            looks["superseded"].append(Entry(same(f"{submission.source}: {submission.reason}"), submission))
     for name, count in waiting.items():
         text = {language: words(language, "answers wait", count=count) for language in LANGUAGES}
         looks["waiting"].append(Entry(text, exercise=name))
     return [Look(kind, entries) for kind, entries in looks.items() if entries]
+
+
+def same(sentence: str) -> Text:
+    """A sentence for the instructor that there is in English only."""
+    return both(sentence, sentence)
 
 
 def sandbox_died(record: Record) -> bool:
@@ -427,7 +438,7 @@ def class_page(
         return pages.get((record.student_id, record.lesson, record.source), "")
 
     return render(
-        "class.html.j2", language, records=records, href=href, counts=counts, columns=COLUMNS,
+        "class.html.j2", language, records=records, href=href, counts=counts,
         lessons=statistics(records, lessons), looks=things_to_look_at(records, submissions),
         other_language=other, other_page=CLASS_PAGES[other],
     )  # fmt: skip

@@ -259,7 +259,7 @@ def command() -> list[str]:
     arguments = [
         bubblewrap(), "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
         "--uid", "65534", "--gid", "65534", "--hostname", "grading",
-        "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--dir", "/course/autograder",
+        "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--tmpfs", "/tmp", "--dir", "/course/autograder",
     ]  # fmt: skip
     for folder in read_only_folders():
         arguments += ["--ro-bind", folder, folder]

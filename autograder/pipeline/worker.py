@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import FunctionType, ModuleType
 from typing import Any
@@ -185,7 +185,7 @@ class Watch:
     cell: int | None = None
     since: float = 0.0
     received: int = 0
-    buffer: bytes = b""
+    pieces: list[bytes] = field(default_factory=list)  # of a line that has not ended yet
     done: bool = False
 
     def __post_init__(self) -> None:
@@ -203,9 +203,12 @@ class Watch:
             self.received += len(chunk)
             if self.received > MAX_EVENT_BYTES:
                 return True
-            *lines, self.buffer = (self.buffer + chunk).split(b"\n")
-            for line in lines:
-                self.note(line, emit)
+            self.pieces.append(chunk)
+            if b"\n" in chunk:  # joined only here: a long line must not be copied for every chunk of it
+                *lines, rest = b"".join(self.pieces).split(b"\n")
+                self.pieces = [rest]
+                for line in lines:
+                    self.note(line, emit)
         return True
 
     def note(self, line: bytes, emit: Callable[[Event], None]) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import stat
+import time
 import zipfile
 from copy import deepcopy
 from datetime import datetime
@@ -16,8 +17,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from autograder.pipeline import collect as module
-from autograder.pipeline.collect import CollectError, Submission, collect, copy_of, is_stub, names_of, safe_id
+from autograder.pipeline import pile as pile_module
+from autograder.pipeline.collect import Submission, collect, safe_id
+from autograder.pipeline.drafts import CELL_LIMIT, is_stub, names_of, read_draft
+from autograder.pipeline.pile import CollectError, File, copy_of
+from autograder.pipeline.rebuild import load_frames, rebuild
 
 Cells = list[dict[str, Any]]
 
@@ -543,7 +547,7 @@ def test_cells_of_any_shape_do_not_raise(pile: Path, lessons: Path, cells: list[
 
 def test_too_many_cells(pile: Path, lessons: Path) -> None:
     notebook = handed_in()
-    notebook["cells"] += [code("x = 1")] * module.CELL_LIMIT
+    notebook["cells"] += [code("x = 1")] * CELL_LIMIT
     assert "cells" in one(pile, lessons, notebook).reason
 
 
@@ -595,8 +599,8 @@ def test_links_and_pipes_in_a_folder_are_refused(tmp_path: Path, pile: Path, les
 
 
 def test_bombs_cost_only_their_own_row(tmp_path: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FILE_LIMIT", 3 * 2**20)
-    monkeypatch.setattr(module, "NESTED_LIMIT", 5 * 2**20)
+    monkeypatch.setattr(pile_module, "FILE_LIMIT", 3 * 2**20)
+    monkeypatch.setattr(pile_module, "NESTED_LIMIT", 5 * 2**20)
     zeros = b"0" * (2 * 2**20)
     inner = zipped(tmp_path / "i.zip", {f"{n}.ipynb": zeros for n in range(9)}).read_bytes()
     deep = inner
@@ -620,7 +624,7 @@ def test_bombs_cost_only_their_own_row(tmp_path: Path, lessons: Path, monkeypatc
 
 
 def test_the_total_limit_spares_the_small_files(pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOTAL_LIMIT", 100_000)
+    monkeypatch.setattr(pile_module, "TOTAL_LIMIT", 100_000)
     (pile / "a").mkdir()
     (pile / "a" / "huge.ipynb").write_text(" " * 99_000)
     put(pile / "b" / "02_qkv.ipynb", handed_in())
@@ -1063,6 +1067,17 @@ def test_check_cells_are_always_the_release_s(pile: Path, lessons: Path, change:
     assert words in row.reason.lower()
 
 
+def test_thousands_of_lines_and_cells_take_seconds_at_most(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["cells"] += [code("\n".join(f"a{n} = b{n}" for n in range(4000)))] * 3
+    notebook["cells"] += [code(f"def h{n}(q):\n    return h{n + 1}(q)") for n in range(300)]
+    notebook["cells"].append(code("def attend(q, k, v):\n    return h0(q)"))
+    start = time.process_time()
+    row = one(pile, lessons, notebook)
+    assert time.process_time() - start < 20
+    assert "300 own cells moved up" in row.reason
+
+
 # --- written answers ---------------------------------------------------------------------------------------------------------------
 
 
@@ -1115,10 +1130,10 @@ def test_the_order_is_the_same_every_time_and_nothing_runs(pile: Path, lessons: 
 
 
 def test_the_frames_are_not_changed(pile: Path, lessons: Path) -> None:
-    frames = module.load_frames(lessons)
+    frames = load_frames(lessons)
     before = nbformat.writes(frames["02_qkv"]["en"].notebook)
-    draft = module.read_draft(module.File(("s1", "x.ipynb"), None, json.dumps(handed_in()).encode()))
-    module.rebuild(frames["02_qkv"]["en"], draft.cells)
+    draft = read_draft(File(("s1", "x.ipynb"), None, json.dumps(handed_in()).encode()))
+    rebuild(frames["02_qkv"]["en"], draft.cells)
     assert nbformat.writes(frames["02_qkv"]["en"].notebook) == before
 
 

@@ -1,0 +1,322 @@
+"""The files of a pile of submissions: a folder or a zip, zips inside zips, with limits, and names as systems write them."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import re
+import stat
+import unicodedata
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+FILE_LIMIT = 200 * 2**20  # bytes of one file, unpacked
+TOTAL_LIMIT = 4 * 2**30  # bytes of the whole pile, unpacked
+NESTED_LIMIT = 2**30  # bytes of one zip inside the pile, so that one student cannot use up the limit of the class
+RATIO_LIMIT = (
+    1100  # deflate reaches 1032 at most: an honest notebook of repeated output may come near, a bomb goes beyond
+)
+DEPTH_LIMIT = 3  # zips inside zips
+COUNT_LIMIT = 50_000  # files
+
+
+class CollectError(Exception):
+    """The pile as a whole cannot be read; the message is one line for the instructor."""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Files
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class File:
+    """A file of the pile: its path (folders and zips it lies in, then its name) and its bytes, or why there are none."""
+
+    path: tuple[str, ...]
+    received: datetime | None
+    data: bytes = b""
+    problem: str = ""
+
+
+@dataclass
+class Budget:
+    """What may still be unpacked. A zip inside the pile has a smaller budget of its own, charged to its parents too."""
+
+    left: int
+    files: int = COUNT_LIMIT
+    parent: Budget | None = None
+
+    def spend(self, size: int) -> bool:
+        self.left -= size
+        return self.left >= 0 and (self.parent is None or self.parent.spend(size))
+
+    def next_file(self) -> bool:
+        self.files -= 1
+        return self.files >= 0 and (self.parent is None or self.parent.next_file())
+
+
+class _Refused(Exception):
+    """A file is not read; the message becomes the reason of its row."""
+
+
+LITTER = {"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"}
+TEXT_TYPES = {"", ".py", ".json", ".txt", ".html", ".htm", ".download"}
+
+
+def is_litter(parts: Iterable[str]) -> bool:
+    """True for what macOS, Windows and Jupyter leave behind: .DS_Store, ._x, .ipynb_checkpoints, __MACOSX."""
+    return any(re.match(r"\.[^.]", part) or part in LITTER for part in parts)
+
+
+def decode_name(raw: bytes) -> str:
+    """A file name of unknown encoding: UTF-8, else cp950 (Windows in Taiwan), else cp437 (what zip says it is)."""
+    for encoding in ("utf-8", "cp950"):
+        try:
+            return unicodedata.normalize("NFC", raw.decode(encoding))
+        except UnicodeDecodeError:
+            continue
+    return raw.decode("cp437")
+
+
+def member_name(info: zipfile.ZipInfo) -> str:
+    # Decode before looking for backslashes: the second byte of some characters (許, 功, 蓋) is one.
+    name = info.orig_filename.partition("\0")[0]
+    if not info.flag_bits & 0x800:
+        name = decode_name(name.encode("cp437", "replace"))
+    return unicodedata.normalize("NFC", name).replace("\\", "/")
+
+
+def read_pile(pile: Path) -> Iterator[File]:
+    """The files of a folder or zip, zips inside opened, litter left out."""
+    budget = Budget(TOTAL_LIMIT)
+    if pile.is_dir():
+        yield from _read_folder(pile, budget)
+    elif pile.is_file() and zipfile.is_zipfile(pile):
+        try:
+            archive = zipfile.ZipFile(pile)
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeDecodeError) as error:
+            raise CollectError(f"{pile.name} is a damaged zip file: {error}") from None
+        with archive:
+            yield from _read_zip(archive, (), budget, depth=0)
+    elif pile.exists():
+        raise CollectError(f"{pile.name} is neither a folder nor a zip file")
+    else:
+        raise CollectError(f"{pile} does not exist")
+
+
+def _is_zip_name(name: str) -> bool:
+    return name.lower().endswith(".zip")
+
+
+def _type_problem(name: str) -> str:
+    """Why a file is not worth reading, judged by its name; empty if it may hold a notebook."""
+    suffix = Path(name.rstrip(" .」')）")).suffix.lower()
+    if ".ipynb" in name.lower() or suffix in TEXT_TYPES or copy_of(name)[1]:
+        return ""
+    if suffix in {".rar", ".7z", ".gz", ".tar", ".tgz"}:
+        return f"it is a {suffix} archive, and only zip archives and notebooks are read"
+    return f"it is a {suffix} file, not a notebook"
+
+
+def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
+    found: list[tuple[bool, int, tuple[str, ...], Path, os.stat_result]] = []
+    litter = 0
+    for folder, folders, names in os.walk(root):
+        links = [name for name in folders if (Path(folder) / name).is_symlink()]
+        kept = [name for name in folders if not is_litter([name])]
+        litter += len(folders) - len(kept)
+        folders[:] = sorted(set(kept) - set(links))
+        above = tuple(decode_name(os.fsencode(part)) for part in Path(folder).relative_to(root).parts)
+        for name in names + links:
+            if is_litter([name]):
+                litter += 1
+                continue
+            path = Path(folder) / name
+            try:
+                status = path.lstat()
+            except OSError:
+                continue  # gone since the folder was listed
+            shown = (*above, decode_name(os.fsencode(name)))
+            found.append((_is_zip_name(name), status.st_size, shown, path, status))
+    log.debug("%d files and folders of litter ignored in %s", litter, root.name)
+    # Small files first, zips last: whoever hands in something huge cannot keep the others from being read.
+    for is_zip, size, shown, path, status in sorted(found, key=lambda item: item[:3]):
+        received = datetime.fromtimestamp(max(status.st_mtime, 0))
+        try:
+            if stat.S_ISLNK(status.st_mode):
+                raise _Refused("it is a symbolic link")
+            if not stat.S_ISREG(status.st_mode):
+                raise _Refused("it is not a regular file")
+            if not budget.next_file():
+                raise _Refused(f"the pile holds more than {COUNT_LIMIT} files")
+            if is_zip:
+                yield from _open_nested(path, shown, received, budget, depth=1)
+                continue
+            if problem := _type_problem(shown[-1]):
+                raise _Refused(problem)
+            if size > FILE_LIMIT:
+                raise _Refused(f"it is larger than {FILE_LIMIT // 2**20} MB")
+            if not budget.spend(size):
+                raise _Refused(f"the pile unpacks to more than {TOTAL_LIMIT // 2**30} GB")
+            yield File(shown, received, path.read_bytes())
+        except (_Refused, OSError) as error:
+            reason = str(error) if isinstance(error, _Refused) else f"it cannot be read ({error.strerror})"
+            yield File(shown, received, problem=reason)
+
+
+def _open_nested(
+    where: Path | io.BytesIO, shown: tuple[str, ...], received: datetime | None, budget: Budget, depth: int
+) -> Iterator[File]:
+    """A zip inside the pile: its files, or one row that says why there are none."""
+    inner = Budget(NESTED_LIMIT, parent=budget)
+    try:
+        with zipfile.ZipFile(where) as archive:
+            empty = True
+            for file in _read_zip(archive, shown, inner, depth):
+                empty = False
+                yield file
+            if empty:
+                yield File(shown, received, problem="the zip file is empty")
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeDecodeError):
+        yield File(shown, received, problem="it is not a zip file, or a damaged one")
+
+
+def _read_zip(archive: zipfile.ZipFile, above: tuple[str, ...], budget: Budget, depth: int) -> Iterator[File]:
+    members = [(member_name(info), info) for info in archive.infolist() if not info.is_dir()]
+    litter = 0
+    # Reading stops at the size that a member declares, so the declared sizes bound what is unpacked.
+    for name, info in sorted(members, key=lambda item: (_is_zip_name(item[0]), item[1].file_size, item[0])):
+        parts = tuple(part for part in name.split("/") if part not in {"", "."})
+        if not parts or name.endswith("/"):
+            continue
+        if is_litter(parts):
+            litter += 1
+            continue
+        shown, received = above + parts, _zip_date(info)
+        try:
+            if ".." in parts or name.startswith("/") or re.match(r"[A-Za-z]:", name):
+                shown = above + tuple(part for part in parts if part != "..")
+                raise _Refused("its path leads out of the archive")
+            if stat.S_ISLNK(info.external_attr >> 16):
+                raise _Refused("it is a symbolic link")
+            if not budget.next_file():
+                raise _Refused(f"the pile holds more than {COUNT_LIMIT} files")
+            is_zip = _is_zip_name(name)
+            if is_zip and depth >= DEPTH_LIMIT:
+                raise _Refused(f"zip files are nested more than {DEPTH_LIMIT} deep")
+            if not is_zip and (problem := _type_problem(parts[-1])):
+                raise _Refused(problem)
+            data = _read_member(archive, info, budget)
+            if is_zip:
+                yield from _open_nested(io.BytesIO(data), shown, received, budget, depth + 1)
+            else:
+                yield File(shown, received, data)
+        except _Refused as error:
+            yield File(shown, received, problem=str(error))
+    log.debug("%d files of litter ignored in %s", litter, "/".join(above) or "the zip")
+
+
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> bytes:
+    if info.file_size > FILE_LIMIT:
+        raise _Refused(f"it unpacks to more than {FILE_LIMIT // 2**20} MB")
+    if info.file_size > 2**20 and info.file_size > RATIO_LIMIT * max(info.compress_size, 1):
+        raise _Refused("it is packed so tightly that it looks like a zip bomb")
+    if not budget.spend(info.file_size):
+        raise _Refused("the archive unpacks to more than the limit")
+    data = bytearray()
+    try:
+        with archive.open(info) as stream:
+            while chunk := stream.read(2**20):
+                data += chunk
+                if len(data) > FILE_LIMIT:
+                    raise _Refused(f"it unpacks to more than {FILE_LIMIT // 2**20} MB")
+    except RuntimeError:  # what zipfile raises for a member with a password
+        raise _Refused("it is locked with a password") from None
+    except _Refused:
+        raise
+    except Exception as error:  # zlib, bz2 and lzma each have errors of their own
+        raise _Refused(f"it is damaged inside the zip ({type(error).__name__})") from None
+    return bytes(data)
+
+
+def _zip_date(info: zipfile.ZipInfo) -> datetime | None:
+    """Local time, as zips store it; None for the earliest date of the format, which stands for "not known"."""
+    try:
+        return datetime(*info.date_time) if info.date_time[0] > 1980 else None
+    except ValueError:
+        return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# File names
+# ---------------------------------------------------------------------------------------------------------------------
+
+_COPY = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?:^|(?<=[-_ ]))copy (?P<n>\d+ )?of\s+",
+        r"^「(?P<inner>.+)」(\s*的\s*|\s*)(副本|複本|拷貝)",
+        r"^(副本|複本)\s*[-_ ]*",
+        r"[\s_-]*的?(副本|複本|拷貝)\s*(?P<n>\d+)?$",
+        r"[\s_]*-?\s*\bcopy(?:\s*(?P<n>\d+))?$",
+        r"\s*[(（](?P<n>\d+)[)）]$",
+    )
+]
+_ENDING = re.compile(r"(\.ipynb|\.json|\.txt|\.html?|\.py|\.download)$", re.IGNORECASE)
+
+
+def copy_of(name: str) -> tuple[str, bool, int]:
+    """What a file is a copy of: (its name without ending and copy words, is it a copy, the highest number of a copy).
+
+    >>> copy_of("「02_qkv.ipynb」的副本 (2).ipynb")
+    ('02_qkv', True, 2)
+    """
+    stem, copied, number = name.strip(), False, 0
+    while True:
+        before = stem
+        stem = _ENDING.sub("", stem).strip()
+        for pattern in _COPY:
+            if found := pattern.search(stem):
+                groups = found.groupdict()
+                copied, number = True, max(number, int((groups.get("n") or "0")[:9]))
+                stem = (stem[: found.start()] + groups.get("inner", "") + stem[found.end() :]).strip()
+        if stem == before:
+            return stem, copied, number
+
+
+def _folded(text: str) -> str:
+    """For comparing names: compatibility forms, lower case, one kind of separator."""
+    return re.sub(r"[\s\-_.]+", "_", unicodedata.normalize("NFKC", text).lower()).strip("_")
+
+
+def lesson_in(text: str, lessons: Iterable[str]) -> str | None:
+    """The lesson that a file or folder name mentions, the longest if several."""
+    folded = _folded(text)
+    found = [name for name in lessons if re.search(rf"(?<![^\W_]){re.escape(_folded(name))}(?![^\W_])", folded)]
+    return max(found, key=len, default=None)
+
+
+_GENERIC = re.compile(
+    r"(?:untitled\d*|home_?work|hw|assignments?|submissions?|submitted|solutions?|answers?|notebooks?|colab(?:_notebooks)?|"
+    r"lessons?|classroom|downloads?|drive_download.*|takeout|week|final|draft|new|old|my|copy|en|zh|tw|zh_tw|"
+    r"作業|繳交|作業繳交|繳交作業|第.{1,3}[週周課次章]|(?:home_?work|hw|assignment|week|lesson|lab|unit|v|ver)?_?\d{1,2})",
+)
+
+
+def name_without_lesson(text: str, lessons: Iterable[str]) -> str:
+    """What is left of a file or folder name for the student: without copy words, lesson and words that name nobody."""
+    stem = copy_of(text)[0]
+    for lesson in sorted(lessons, key=len, reverse=True):
+        loose = r"[\s\-_.]+".join(re.escape(part) for part in re.split(r"[\s\-_.]+", lesson))
+        stem = re.sub(rf"(?<![^\W_]){loose}(?![^\W_])", " ", stem, flags=re.IGNORECASE)
+    stem = re.sub(r"(?<![^\W_])zh[-_]tw(?![^\W_])", " ", stem, flags=re.IGNORECASE)
+    words = [word for word in re.split(r"[\s_]+|\s-\s", stem) if word.strip("-_. ")]
+    if all(_GENERIC.fullmatch(_folded(word)) for word in words):
+        return ""
+    return re.sub(r"\s+", " ", stem).strip(" -_.")
