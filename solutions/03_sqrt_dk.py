@@ -231,7 +231,7 @@ for name, scores in {
 # ## What every check looks at
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
-# - The arguments must come back unchanged; they may be non-contiguous. Global settings stay as they are.
+# - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name. Global settings stay as they are.
 # - `...` in a shape stands for any number of leading dimensions, also none.
 # - Each answer is judged alone. It may use `math` and `torch`, but no function from another cell.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise.
@@ -239,7 +239,7 @@ for name, scores in {
 # ## 每個檢查都看什麼
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
-# - 引數不可被改動；引數在記憶體中不一定連續。全域設定也請保持原樣。
+# - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。全域設定也請保持原樣。
 # - 形狀裡的 `...` 代表任意多個前置維度，也可能一個都沒有。
 # - 每個答案單獨評分：可以用 `math` 和 `torch`，但不能依賴其他儲存格裡的函式。
 # - 呼叫 `course_lib` 裡課程自己的版本，該練習就不再給分。

@@ -127,6 +127,8 @@ class Show:
         self.tasks: dict[str, TaskID] = {}
 
     def __call__(self, what: str, done: int, total: int) -> None:
+        if not total:  # nothing new since the last run
+            return
         if what not in self.tasks:
             self.tasks[what] = self.progress.add_task(STEPS.get(what, what), total=total)
         self.progress.update(self.tasks[what], completed=done, total=total)
@@ -198,8 +200,8 @@ def one_line(out: Path) -> Iterator[None]:
 def expected() -> tuple[type[Exception], ...]:
     """The errors that carry a line for the instructor."""
     from autograder.pipeline.bookkeeping import BookkeepingError
-    from autograder.pipeline.pile import CollectError
     from autograder.pipeline.grading import GradingError
+    from autograder.pipeline.pile import CollectError
     from autograder.pipeline.report import ReportError
     from autograder.pipeline.sandbox import SandboxUnavailable
 

@@ -494,8 +494,9 @@ CLASS = [
             "scaled_dot_product_attention": "scale_missing", "03_q1": "d",
         },
         failed={
-            "dot_product_variance": ALL, "temperature_softmax": ALL, "entropy": ALL,
-            "scaled_dot_product_attention": ALL, "03_q1": ALL,
+            "temperature_softmax": ALL, "entropy": ALL, "scaled_dot_product_attention": ALL, "03_q1": ALL,
+            # rounding in float32 hides 6/5 where the means are far from 0
+            "dot_product_variance": ("standard", "sigmas", "named", "two_pairs", "noncontiguous", "float64"),
             # τ = 1 hides the missing factor
             "softmax_jacobian": ("hot", "rows", "batch", "large_scores", "noncontiguous", "float64"),
         },
@@ -548,10 +549,10 @@ CLASS = [
         failed={"scaled_dot_product_attention": ALL},
     ),
     Student("鄭欣怡", QKV, "zh-TW", "Copy of 02_qkv.ipynb", save=as_colab),
-    Student("Mason Clark", SCALE, "en", "03_sqrt_dk (1).ipynb", save=without_metadata),
-    Student("謝孟哲", QKV, "zh-TW", "「02_qkv.ipynb」的副本", save=without_a_check, reason="check"),
-    Student("曾柏翰", QKV, "zh-TW", save=truncated, status="unreadable", reason="JSON"),
-    Student("Ava Martin", QKV, "en", save=as_html, status="unreadable", reason="HTML"),
+    Student("Mason Clark", SCALE, "en", "03_sqrt_dk (1).ipynb", save=without_metadata, reason="by name"),
+    Student("謝孟哲", QKV, "zh-TW", "「02_qkv.ipynb」的副本", save=without_a_check, reason="attend"),
+    Student("曾柏翰", QKV, "zh-TW", save=truncated, status="unreadable", reason="ends too early"),
+    Student("Ava Martin", QKV, "en", save=as_html, status="unreadable", reason="web page"),
     Student("郭雅雯", QKV, "zh-TW", blank=ALL, status="superseded", reason="instead", day=8),
     Student("郭雅雯", QKV, "zh-TW", "02_qkv (1).ipynb", same_as_before=True, reason="newest"),
     Student("Ethan Moore", QKV, "en", "homework.ipynb", save=of_another_course, status="unknown lesson", reason="21_diffusion"),

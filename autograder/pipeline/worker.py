@@ -65,6 +65,8 @@ def prepare() -> Any:
     import torch
 
     torch.set_num_threads(1)  # before the first operation: a child forked after a parallel one would hang
+    for dtype in (torch.float16, torch.bfloat16):  # torch reads /proc/cpuinfo on first use, which the children do not see
+        torch.softmax((torch.ones(2, 2, dtype=dtype) @ torch.ones(2, 2, dtype=dtype)).float(), dim=-1).to(dtype)
     matplotlib.use("Agg")
     import matplotlib.pyplot  # noqa: F401
     import torch.fx.experimental.symbolic_shapes  # with sympy a second to import, which the first gradient would pay

@@ -531,6 +531,17 @@ print(torch.get_num_threads(), loss.item() > 0)
     assert (cell.error, cell.text.strip()) == (None, "1 True")
 
 
+def test_every_dtype_works() -> None:
+    """torch looks at the processor on the first use of half precision; /proc is not there to look at."""
+    source = """
+import torch
+for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+    x = torch.randn(3, 4).to(dtype)
+    print(torch.softmax(x @ x.mT, dim=-1).double().sum().round().item(), (x.float().exp()).to(dtype).dtype == dtype)
+"""
+    assert printed(source) == "\n".join(["3.0 True"] * 4)
+
+
 def test_a_missing_bubblewrap_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "bubblewrap", lambda: "/bin/false")
     with pytest.raises(sandbox.SandboxUnavailable, match="never run without one") as problem:

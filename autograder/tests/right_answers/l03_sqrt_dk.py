@@ -121,6 +121,16 @@ def attention_with_nan_repaired(q, k, v, mask=None, temperature=1.0):
     return torch.matmul(weights, v), weights
 
 
+def attention_by_logsumexp(q, k, v, mask=None, temperature=1.0):
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT / (math.sqrt(q.shape[-1]) * temperature)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    total = torch.logsumexp(scores, dim=-1, keepdim=True)
+    weights = torch.exp(scores - total.masked_fill(total.isneginf(), 0.0))
+    return (weights @ v.to(wide)).to(q.dtype), weights.to(q.dtype)
+
+
 def attention_scaling_queries_first(q, k, v, mask=None, temperature=1.0):
     wide = torch.promote_types(q.dtype, torch.float32)
     scores = (q.to(wide) / (q.shape[-1] ** 0.5 * temperature)) @ k.to(wide).mT
@@ -140,7 +150,8 @@ RIGHT = {
     "softmax_jacobian": [jacobian_by_broadcasting, jacobian_by_einsum, jacobian_by_loop],
     "entropy": [entropy_by_where, entropy_by_entr, entropy_by_clamp, entropy_by_nan_to_num],
     "scaled_dot_product_attention": [
-        attention_in_float32, attention_by_exponentials, attention_with_nan_repaired, attention_scaling_queries_first,
+        attention_in_float32, attention_by_exponentials, attention_with_nan_repaired, attention_by_logsumexp,
+        attention_scaling_queries_first,
     ],
     "03_q1": ["c", "C "],
 }  # fmt: skip

@@ -1,0 +1,288 @@
+"""The whole way: the sample class through collect, sandbox, judge, nbgrader and reports; every file gets what it deserves."""
+
+import csv
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from nbgrader.api import Gradebook
+
+from autograder import get
+from autograder.pipeline import grading
+from autograder.pipeline.demo import CLASS, SNIPPETS, Expected, make_demo, solutions
+from autograder.pipeline.grading import Inputs, grade
+from autograder.pipeline.records import Record
+from autograder.tests.conftest import GradedClass
+
+SOURCES = [f"{student.name}, {student.file or student.lesson}, {student.status}" for student in CLASS]
+ROWS = pytest.mark.parametrize("number", range(len(CLASS)), ids=SOURCES)
+# One run of the class serves all tests here: with pytest-xdist they belong in one process.
+pytestmark = pytest.mark.xdist_group("sample class")
+
+
+def row_of(graded_class: GradedClass, number: int, graded: bool = True) -> Expected:
+    row = graded_class.expected[number]
+    if graded and row.status != "graded":
+        pytest.skip("not a graded file")
+    return row
+
+
+# ------------------------------------------------------------------------------------------------- the zip
+
+
+def test_the_zip_is_the_same_every_time(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.zip", tmp_path / "two.zip"
+    assert make_demo(one) == make_demo(two)
+    assert one.read_bytes() == two.read_bytes()
+    assert one.stat().st_size < 5_000_000
+
+
+def test_the_class_is_what_it_should_be(graded_class: GradedClass) -> None:
+    rows = graded_class.expected
+    assert len({row.student_id for row in rows}) >= 12
+    assert {row.lesson for row in rows} == {"02_qkv", "03_sqrt_dk", None}
+    assert {row.language for row in rows} >= {"en", "zh-TW"}
+    with zipfile.ZipFile(graded_class.pile) as archive:
+        assert archive.namelist() == [row.source for row in rows]
+        names = [name.rpartition("/")[2] for name in archive.namelist()]
+    assert {"Copy of 02_qkv.ipynb", "03_sqrt_dk (1).ipynb", "「02_qkv.ipynb」的副本"} <= set(names)
+    used = {name for student in CLASS for name in (*student.answers.values(), *student.own)}
+    assert used >= set(SNIPPETS), "a snippet that nobody hands in"
+
+
+# ------------------------------------------------------------------------------------------------- every row
+
+
+@ROWS
+def test_status_and_reason(graded_class: GradedClass, number: int) -> None:
+    row = row_of(graded_class, number, graded=False)
+    found = [r for r in read_table(graded_class.out / "files.csv") if r["file"] == row.source]
+    assert len(found) == 1, "every file has one row"
+    assert found[0]["status"] == row.status or (row.status == "graded" and found[0]["status"] in ("ok", "repaired"))
+    assert row.reason in found[0]["reason"] and found[0]["reason"].endswith(".")
+    assert found[0]["student_id"] == row.student_id and found[0]["lesson"] == (row.lesson or "")
+    if row.status != "superseded":
+        record = graded_class.record(row)
+        assert (record.student_id, record.student_name) == (row.student_id, row.student_name)
+        assert (record.status, record.lesson, record.language) == (row.status, row.lesson, row.language)
+        assert row.reason in record.reason
+
+
+@ROWS
+def test_points(graded_class: GradedClass, number: int) -> None:
+    row = row_of(graded_class, number)
+    record = graded_class.record(row)
+    assert {grade.name: grade.points for grade in record.grades} == pytest.approx(dict(row.points))
+    assert record.points == pytest.approx(row.total)
+
+
+@ROWS
+def test_mistakes_are_named(graded_class: GradedClass, number: int) -> None:
+    row = row_of(graded_class, number)
+    named = {grade.name: grade.mistake for grade in graded_class.record(row).grades if grade.mistake is not None}
+    assert named == row.mistakes
+
+
+@ROWS
+def test_statuses_of_exercises(graded_class: GradedClass, number: int) -> None:
+    row = row_of(graded_class, number)
+    for grade in graded_class.record(row).grades:
+        if grade.points == grade.max_points:
+            assert grade.status == "full"
+        elif grade.points:
+            assert grade.status == "partial"
+        else:
+            assert grade.status in ("none", "stopped", "not allowed", "not started", "by hand")
+
+
+@pytest.mark.parametrize(
+    ("who", "exercise", "status", "word"),
+    [
+        ("劉冠宇", "attention_matrix", "stopped", "longer than"),
+        ("Noah Davis", "attend", "stopped", "interpreter was ended"),
+        ("Sophia Lee", "scaled_dot_product_attention", "not allowed", "course_lib.attention"),
+        ("許家豪", "scaled_dot_product_attention", "not allowed", "line 5"),
+        ("林志豪", "attend", "not started", "Not started"),
+        ("蔡宗翰", "attend", "none", "Right"),
+    ],
+)
+def test_the_reason_of_a_lost_exercise(
+    graded_class: GradedClass, who: str, exercise: str, status: str, word: str
+) -> None:
+    row = next(row for row in graded_class.expected if row.student_name == who)
+    grade = graded_class.grade_of(row, exercise)
+    assert (grade.status, grade.points) == (status, 0.0)
+    assert word in grade.message["en"]
+
+
+@pytest.mark.parametrize(("who", "lost"), [("劉冠宇", "attention_matrix"), ("Noah Davis", "attend")])
+def test_a_loop_or_an_exit_costs_its_own_exercise_only(graded_class: GradedClass, who: str, lost: str) -> None:
+    row = next(row for row in graded_class.expected if row.student_name == who)
+    for grade in graded_class.record(row).grades:
+        assert grade.points == (0.0 if grade.name == lost else grade.max_points)
+
+
+# ------------------------------------------------------------------------------------------------- books and tables
+
+
+def read_table(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_grades_csv_has_a_row_for_every_file_that_counts(graded_class: GradedClass) -> None:
+    table = {row["file"]: row for row in read_table(graded_class.out / "grades.csv")}
+    assert set(table) == {row.source for row in graded_class.expected if row.status != "superseded"}
+    for row in graded_class.expected:
+        if row.status == "graded":
+            cells = table[row.source]
+            assert float(cells["points"]) == pytest.approx(row.total)
+            written = {name: float(cells[name]) for name, points in row.points.items() if points is not None}
+            assert written == pytest.approx({name: points for name, points in row.points.items() if points is not None})
+
+
+def test_nbgraders_gradebook_holds_the_same_points(graded_class: GradedClass) -> None:
+    with Gradebook(f"sqlite:///{graded_class.out / 'gradebook.db'}") as book:
+        assert len(book.assignments) == 2
+        for row in graded_class.expected:
+            if row.status != "graded":
+                continue
+            (notebook,) = book.find_submission(row.lesson, row.student_id).notebooks
+            scores = {grade.name: (grade.auto_score, grade.needs_manual_grade) for grade in notebook.grades}
+            for name, points in row.points.items():
+                score, by_hand = scores[name]
+                if points is None:
+                    answered = graded_class.grade_of(row, name).status == "by hand"
+                    assert by_hand == answered or score == 0.0
+                else:
+                    assert score == pytest.approx(points) and not by_hand
+            assert notebook.max_score == sum(grade.max_points for grade in graded_class.record(row).grades)
+
+
+# ------------------------------------------------------------------------------------------------- feedback pages
+
+
+@ROWS
+def test_feedback_page(graded_class: GradedClass, number: int) -> None:
+    row = row_of(graded_class, number)
+    record = graded_class.record(row)
+    page = (graded_class.out / "feedback" / row.student_id / f"{row.lesson}.html").read_text(encoding="utf-8")
+    text = plain_text(page)
+    assert f'lang="{row.language}"' in page
+    for name, mistake in row.mistakes.items():
+        message = next(m.message for m in get(name).mistakes if m.name == mistake)
+        other = "en" if row.language == "zh-TW" else "zh-TW"
+        assert plain_text(message[row.language]) in text
+        assert plain_text(message[other]) not in text
+    for name, source in solutions(row.lesson, row.language).items():  # nothing but the student's own code
+        body = [line.strip() for line in source.split("\n") if len(line.strip()) > 25 and "=" in line]
+        own = " ".join(grade.answer for grade in record.grades)
+        for line in body:
+            assert line in own or plain_text(line) not in text, f"{name}: {line}"
+
+
+def plain_text(page: str) -> str:
+    import html
+    import re
+
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def test_no_feedback_page_holds_secrets_or_paths(graded_class: GradedClass) -> None:
+    secret = (graded_class.out / "secret").read_text().strip()
+    for page in [*graded_class.out.glob("feedback/**/*.html"), *graded_class.out.glob("*.html")]:
+        text = page.read_text(encoding="utf-8")
+        assert secret not in text and str(graded_class.out) not in text and "Traceback" not in text
+
+
+# ------------------------------------------------------------------------------------------------- once more
+
+
+def times(folder: Path, pattern: str) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in sorted(folder.glob(pattern))}
+
+
+def test_a_second_run_changes_nothing(graded_class: GradedClass, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*args: object) -> None:
+        raise AssertionError("nothing is to be run again")
+
+    monkeypatch.setattr(grading, "grade_submission", never)
+    out = graded_class.out
+    watched = ("records/**/*.json", "nbgrader/autograded/**/*", "nbgrader/submitted/**/*.ipynb", "secret")
+    before = [times(out, pattern) for pattern in watched]
+    table = (out / "grades.csv").read_bytes()
+    pages = {path: path.read_bytes() for path in out.glob("feedback/**/*.html")}
+    assert all(before) and pages
+    again = grade(graded_class.pile, out)
+    assert again == graded_class.records
+    assert [times(out, pattern) for pattern in watched] == before
+    assert (out / "grades.csv").read_bytes() == table
+    assert {path: path.read_bytes() for path in out.glob("feedback/**/*.html")} == pages
+
+
+@pytest.fixture(scope="module")
+def small_class(graded_class: GradedClass, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two who are right, one whose masks are upside down."""
+    names = ("王小明", "Emma Wilson", "吳佩珊")
+    path = tmp_path_factory.mktemp("small class") / "class.zip"
+    with zipfile.ZipFile(graded_class.pile) as archive, zipfile.ZipFile(path, "w") as small:
+        for info in archive.infolist():
+            if info.filename.startswith(names):
+                small.writestr(info, archive.read(info))
+    return path
+
+
+@pytest.fixture(scope="module")
+def graded_with(small_class: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[int | None], list[Record]]:
+    """Grades the small class into a new folder, with a new secret."""
+    return lambda seed: grade(small_class, tmp_path_factory.mktemp("grades"), seed=seed)
+
+
+def numbers(records: list[Record]) -> list[object]:
+    return [(g.name, line.difference) for r in records for g in r.grades for line in g.lines]
+
+
+def test_other_inputs_give_the_same_points(
+    graded_class: GradedClass, graded_with: Callable[[int | None], list[Record]]
+) -> None:
+    """`seed` overrides the secret: two folders agree to the digit with it, and differ without it."""
+    one, two, other = graded_with(7), graded_with(7), graded_with(8)
+    known = {record.source: record for record in graded_class.records}
+    for record in (*one, *two, *other):
+        before = known[record.source]
+        assert [(g.name, g.points, g.mistake) for g in record.grades] == [
+            (g.name, g.points, g.mistake) for g in before.grades
+        ]
+    assert numbers(one) == numbers(two)
+    assert numbers(one) != numbers(other)
+    assert numbers(one) != numbers([known[record.source] for record in one])
+
+
+def test_another_seed_grades_again_in_the_same_folder(small_class: Path, tmp_path: Path) -> None:
+    first = grade(small_class, tmp_path)
+    second = grade(small_class, tmp_path, seed=3)
+    assert [r.key for r in first] != [r.key for r in second]
+    assert [r.points for r in first] == [r.points for r in second]
+
+
+def test_inputs_come_from_secret_student_and_exercise() -> None:
+    inputs = Inputs(b"one")
+    assert inputs.seed_for("s", "attend") == Inputs(b"one").seed_for("s", "attend")
+    drawn = {Inputs(secret).seed_for(s, e) for secret in (b"one", b"two") for s in "st" for e in ("attend", "entropy")}
+    assert len(drawn) == 8 and all(0 <= seed < 1 << 63 for seed in drawn)
+    assert Inputs(b"one", 5).seed_for("s", "attend") == Inputs(b"two", 5).seed_for("t", "entropy") == 5
+    assert len({Inputs(b"one").fingerprint(), Inputs(b"two").fingerprint(), Inputs(b"one", 5).fingerprint()}) == 3
+
+
+def test_two_runs_into_one_folder_do_not_mix(graded_class: GradedClass) -> None:
+    with (
+        grading.only_run(graded_class.out),
+        pytest.raises(grading.GradingError, match="another run of grade"),
+    ):
+        grade(graded_class.pile, graded_class.out)
+
+
+def test_the_secret_is_for_its_owner_only(graded_class: GradedClass) -> None:
+    assert os.stat(graded_class.out / "secret").st_mode & 0o077 == 0
