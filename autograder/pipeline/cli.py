@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -149,13 +148,14 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
     records = [with_manual_points(record, out / "gradebook.db") for record in records]
     lessons = statistics(records)
     for lesson in lessons:
-        table = Table(title=escape(lesson.titles["en"]), title_justify="left")
+        screen.print(lesson.titles["en"], style="bold", markup=False, highlight=False)
+        table = Table()
         table.add_column("exercise")
         for heading in ("mean", "of", "full marks"):
             table.add_column(heading, justify="right")
         for exercise in lesson.exercises:
             mean = "–" if exercise.mean is None else plain(exercise.mean)
-            full = percent(exercise.counts["full"], len(lesson.totals))
+            full = "–" if exercise.mean is None else percent(exercise.counts["full"], len(lesson.totals))
             table.add_row(exercise.name, mean, plain(exercise.max_points), full)
         table.add_section()
         table.add_row(f"total ({len(lesson.totals)} submissions)", plain(lesson.mean), plain(lesson.max_points), "")
@@ -167,7 +167,7 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
     if looks := things_to_look_at(records, files):
         screen.print("Needs a look (see class.html):")
         for look in looks:
-            screen.print(f"  {len(look.entries)} × {words('en', 'look ' + look.kind)}", markup=False, highlight=False)
+            screen.print(f"  {look.count} × {words('en', 'look ' + look.kind)}", markup=False, highlight=False)
     screen.print(f"{len({record.student_id for record in records})} students, {len(records)} rows, written to {out}:")
     for name, what in WRITTEN.items():
         if (out / name).exists():

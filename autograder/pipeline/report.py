@@ -367,11 +367,12 @@ def column_of(grade: Grade) -> str:
 
 @dataclass
 class Entry:
-    """A line of the list of what needs a look."""
+    """A line of the list of what needs a look; `count`: how many answers it stands for."""
 
     text: Text
     record: Record | Submission | None = None
     exercise: str = ""
+    count: int = 1
 
 
 @dataclass
@@ -380,6 +381,10 @@ class Look:
 
     kind: str
     entries: list[Entry]
+
+    @property
+    def count(self) -> int:
+        return sum(entry.count for entry in self.entries)
 
 
 def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submission]) -> list[Look]:
@@ -407,7 +412,7 @@ def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submissio
             looks["superseded"].append(Entry(same(f"{submission.source}: {submission.reason}"), submission))
     for name, count in waiting.items():
         text = {language: words(language, "answers wait", count=count) for language in LANGUAGES}
-        looks["waiting"].append(Entry(text, exercise=name))
+        looks["waiting"].append(Entry(text, exercise=name, count=count))
     return [Look(kind, entries) for kind, entries in looks.items() if entries]
 
 

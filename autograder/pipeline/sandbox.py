@@ -268,6 +268,8 @@ def command() -> list[str]:
             arguments += ["--symlink", os.readlink(folder), folder]
         elif os.path.exists(folder):
             arguments += ["--ro-bind", folder, folder]
+    for folder in installed_course():  # an empty folder in its place: it holds the answers
+        arguments += ["--tmpfs", folder, "--remount-ro", folder]
     arguments += ["--ro-bind", str(COURSE_LIB), "/course/course_lib"]
     for name in OPEN_FILES:
         arguments += ["--ro-bind", str(ROOT / name), f"/course/autograder/{name}"]
@@ -301,6 +303,14 @@ def read_only_folders() -> list[str]:
         if not any(folder == kept or folder.startswith(kept + "/") for kept in outer):
             outer.append(folder)
     return outer
+
+
+def installed_course() -> list[str]:
+    """The course's own packages that lie in one of the read-only folders (installed by pip without -e)."""
+    places = {ROOT.parent, Path(sysconfig.get_path("purelib")), Path(sysconfig.get_path("platlib"))}
+    packages = sorted(place / name for place in places for name in (ROOT.name, COURSE_LIB.name))
+    kept = read_only_folders()
+    return [str(p) for p in packages if p.is_dir() and any(p.is_relative_to(folder) for folder in kept)]
 
 
 def bubblewrap() -> str:
