@@ -23,7 +23,7 @@ HALF = (torch.float16, torch.bfloat16)
 # How far a right answer may be from the exact value, in units of what rounding does to the reference. That is itself a
 # sample and small by luck now and then: with a factor of 16, and nudges all of one size, a right answer failed once in
 # some thousands (scores of 10⁴ whose nudges cancelled in the softmax). With these values none of 8 850 failed, and the
-# worst came to 0.6 of what is allowed. The nearest mistake, the one-pass variance, is hundreds of roundings away.
+# worst came to 0.8 of what is allowed. The nearest mistake, the one-pass variance, is hundreds of roundings away.
 ROUNDING_FACTOR = 64.0
 NUDGES = 3  # a single nudge of a single number may cancel by chance; three hardly do
 ROUNDING_FLOOR = 64.0  # units of the dtype's epsilon, relative to the largest entry

@@ -119,7 +119,7 @@ def decode(message: Any) -> Any:
 
 def decode_tensor(name: Any, shape: Any, data: Any, order: Any) -> Tensor:
     dtype = DTYPES[name]
-    if not (type(shape) is list and len(shape) <= MAX_DIMENSIONS and all(type(n) is int and 0 <= n for n in shape)):
+    if not (type(shape) is list and len(shape) <= MAX_DIMENSIONS and all(type(n) is int and n >= 0 for n in shape)):
         raise WireError("malformed shape")
     if sorted(order) != list(range(len(shape))):
         raise WireError("malformed memory order")

@@ -83,10 +83,16 @@ def main() -> None:
             finally:
                 shutil.rmtree(work)
             rows.append({"lesson": lesson, "notebook": variant, "ours": mine, "stock": theirs, "ratio": theirs / mine})
-            print(f"{lesson:12} {variant:12} ours {mine:6.2f} s  stock {theirs:6.2f} s  {theirs / mine:5.1f}×", flush=True)
+            print(
+                f"{lesson:12} {variant:12} ours {mine:6.2f} s  stock {theirs:6.2f} s  {theirs / mine:5.1f}×", flush=True
+            )
     results = ROOT / "benchmarks" / "results"
     results.mkdir(exist_ok=True)
-    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "submissions": {"ours": OURS, "stock": STOCK}}
+    machine = {
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "submissions": {"ours": OURS, "stock": STOCK},
+    }
     (results / "grading.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
 
 

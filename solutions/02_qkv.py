@@ -315,8 +315,8 @@ def relevance(q: Tensor, K: Tensor) -> Tensor:
     Returns:
         The scores e, [M]: e[j] is the inner product of q and K[j]. Raw: no scale, no softmax.
 
-    Judged: values and shape [M]; M different from d_k, and equal to it; long and short
-    vectors; float32 and float64; gradients for q and K; inputs left unchanged,
+    Judged: values and shape [M], a single key (M = 1) included; M different from d_k, and
+    equal to it; long and short vectors; float32 and float64; gradients for q and K; inputs left unchanged,
     contiguous or not.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
@@ -728,8 +728,8 @@ def permutation_gap(f: Callable[[Tensor], Tensor], X: Tensor, perm: Tensor) -> T
 
     Judged: values, shape [] and dtype; functions that do not care about order (gap 0 up
     to rounding) and functions that do; permutations that are not their own inverse; N,
-    d and d_out different, and all equal; float32 and float64; X and perm left
-    unchanged. Gradients are not judged.
+    d and d_out different, and all equal; X contiguous or not; float32 and float64; X and
+    perm left unchanged. Gradients are not judged.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.

@@ -403,7 +403,11 @@ def as_colab(notebook: NotebookNode) -> bytes:
     cells: list[dict[str, Any]] = []
     for number, cell in enumerate(notebook.cells):
         metadata = {**cell.metadata, "id": cell.id}
-        row: dict[str, Any] = {"cell_type": cell.cell_type, "metadata": metadata, "source": cell.source.splitlines(True)}
+        row: dict[str, Any] = {
+            "cell_type": cell.cell_type,
+            "metadata": metadata,
+            "source": cell.source.splitlines(True),
+        }
         if cell.cell_type == "code":
             user = {"displayName": "student", "userId": "01234567890123456789"}
             metadata |= {

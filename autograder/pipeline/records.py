@@ -48,7 +48,7 @@ class Record:
     """One row of the class: a student's lesson, or a file that could not be read.
 
     Attributes:
-        status: "graded", or the status of the submission when there was nothing to grade.
+        status: "graded"; "not run" when the sandbox itself failed; else the status of a submission with nothing to grade.
         reason: one or more sentences for the instructor.
         key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
         notes: sentences for the student: cells that were stopped, cells of their own that failed.
@@ -79,7 +79,7 @@ class Record:
         """Write to `path` in one step: it holds the old record or the new one, never half of one."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".tmp")
-        draft.write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1), encoding="utf-8")
+        draft.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
         os.replace(draft, path)
 
     @classmethod

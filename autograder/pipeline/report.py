@@ -395,10 +395,10 @@ def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submissio
     }
     waiting: dict[str, int] = {}
     for record in records:
-        if not record.grades:
-            looks["unread"].append(Entry(same(f"{record.reason} ({record.source})"), record))
-        elif sandbox_died(record):
+        if record.status == "not run":
             looks["ended"].append(Entry(same(record.reason), record))
+        elif not record.grades:
+            looks["unread"].append(Entry(same(f"{record.reason} ({record.source})"), record))
         elif (record.student_id, record.lesson) in repaired:
             looks["repaired"].append(Entry(same(record.reason), record))
         for grade in record.grades:
@@ -419,11 +419,6 @@ def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submissio
 def same(sentence: str) -> Text:
     """A sentence for the instructor that there is in English only."""
     return both(sentence, sentence)
-
-
-def sandbox_died(record: Record) -> bool:
-    """Whether the fault was ours: the notebook was not run to its end and has to be graded again."""
-    return "the sandbox itself died" in record.reason
 
 
 def class_page(

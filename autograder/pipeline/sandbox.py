@@ -86,12 +86,14 @@ class Outcome:
         observations: by exercise, then case.
         stopped: cells that hung, crashed or ended the interpreter, with the reason.
         ended: why the notebook as a whole was given up, or None.
+        broken: the sandbox itself failed; nothing is known of the notebook.
     """
 
     cells: dict[int, CellOutcome] = field(default_factory=dict)
     observations: dict[str, dict[int, Observation]] = field(default_factory=dict)
     stopped: dict[int, str] = field(default_factory=dict)
     ended: str | None = None
+    broken: bool = False
 
 
 def run(job: Job) -> Outcome:
@@ -110,7 +112,7 @@ def run(job: Job) -> Outcome:
     except (BrokenPipeError, EOFError, queue.Empty):
         worker.close()
         _local.worker = None
-        return Outcome(ended="the sandbox itself died; run `grade` again")
+        return Outcome(broken=True)
 
 
 _local = threading.local()
@@ -242,7 +244,9 @@ def clean(text: str) -> str:
 
 def is_png(image: Any) -> bool:
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-    return type(image) is str and len(image) < 1_000_000 and image.startswith("iVBORw0KGgo") and not image.strip(alphabet)
+    return (
+        type(image) is str and len(image) < 1_000_000 and image.startswith("iVBORw0KGgo") and not image.strip(alphabet)
+    )
 
 
 # ------------------------------------------------------------------------------------------------- the wall
@@ -329,4 +333,3 @@ def unavailable(why: str) -> str:
         f"the sandbox cannot run here: {why}. Submissions are never run without one; "
         "grade on Linux with user namespaces, or inside a Linux container started with them allowed."
     )
-

@@ -74,10 +74,13 @@ def prepare() -> Any:
     import torch
 
     torch.set_num_threads(1)  # before the first operation: a child forked after a parallel one would hang
-    for dtype in (torch.float16, torch.bfloat16):  # torch reads /proc/cpuinfo on first use, which the children do not see
+    for dtype in (
+        torch.float16,
+        torch.bfloat16,
+    ):  # torch reads /proc/cpuinfo on first use, which the children do not see
         torch.softmax((torch.ones(2, 2, dtype=dtype) @ torch.ones(2, 2, dtype=dtype)).float(), dim=-1).to(dtype)
     matplotlib.use("Agg")
-    import matplotlib.pyplot  # noqa: F401
+    import matplotlib.pyplot
     import torch.fx.experimental.symbolic_shapes  # with sympy a second to import, which the first gradient would pay
     import torch.nn.functional
     from traitlets.config import Config
@@ -95,14 +98,17 @@ def prepare() -> Any:
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "NoColor"
     shell = InteractiveShell.instance(config=config)
-    for source in ("1 + 1", "raise ValueError"):  # the first cell and the first error pay for lazy imports; pay once, here
+    for source in (
+        "1 + 1",
+        "raise ValueError",
+    ):  # the first cell and the first error pay for lazy imports; pay once, here
         shell.run_cell(source, silent=True)
     return shell
 
 
 def close_course() -> None:
     """Set a trap in every function of course_lib but the open modules: their code is gone from this process for good."""
-    from autograder import state
+    from autograder import state  # type: ignore[attr-defined]  # inside.py stands in its place here
     from autograder.guard import ForbiddenCall, Sighting, calling_line, set_trap
 
     def seen(name: str) -> None:
@@ -363,7 +369,10 @@ def refuse_system_calls() -> None:
     program += [(at_least, 0, 1, 0x40000000), (give, 0, 0, error | EPERM)]  # the x32 names of the same calls
     for number in refused:
         program += [(equal, 0, 1, number), (give, 0, 0, error | EPERM)]
-    program += [(equal, 0, 1, CLONE3), (give, 0, 0, error | ENOSYS)]  # its flags cannot be read here; libc turns to clone
+    program += [
+        (equal, 0, 1, CLONE3),
+        (give, 0, 0, error | ENOSYS),
+    ]  # its flags cannot be read here; libc turns to clone
     program += [(equal, 0, 3, clone), (load, 0, 0, 16), (any_bit, 0, 1, CLONE_NEWUSER), (give, 0, 0, error | EPERM)]
     program += [(give, 0, 0, allow)]
     code = b"".join(struct.pack("=HBBI", *step) for step in program)
@@ -391,7 +400,7 @@ def limit(job: Event) -> None:
 def run_cells(job: Event, shell: Any, skipped: dict[int, str], writer: int) -> None:
     import torch
 
-    from autograder import state
+    from autograder import state  # type: ignore[attr-defined]  # inside.py stands in its place here
 
     def send(event: Event) -> None:
         data = (json.dumps(event) + "\n").encode()
@@ -528,4 +537,3 @@ class CellRunner:
         except Exception:  # a picture that cannot be drawn is no reason to fail
             return found
         return found
-

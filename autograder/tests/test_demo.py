@@ -83,14 +83,13 @@ def test_mistakes_are_named(graded_class: GradedClass, number: int) -> None:
 
 @GRADED_ROWS
 def test_statuses_of_exercises(graded_class: GradedClass, number: int) -> None:
-    row = graded_class.expected[number]
-    for grade in graded_class.record(row).grades:
-        if grade.points == grade.max_points:
-            assert grade.status == "full"
-        elif grade.points:
-            assert grade.status == "partial"
+    for result in graded_class.record(graded_class.expected[number]).grades:
+        if result.points == result.max_points:
+            assert result.status == "full"
+        elif result.points:
+            assert result.status == "partial"
         else:
-            assert grade.status in ("none", "stopped", "not allowed", "not started", "by hand")
+            assert result.status in ("none", "stopped", "not allowed", "not started", "by hand")
 
 
 @pytest.mark.parametrize(
@@ -108,16 +107,16 @@ def test_the_reason_of_a_lost_exercise(
     graded_class: GradedClass, who: str, exercise: str, status: str, word: str
 ) -> None:
     row = next(row for row in graded_class.expected if row.student_name == who)
-    grade = graded_class.grade_of(row, exercise)
-    assert (grade.status, grade.points) == (status, 0.0)
-    assert word in grade.message["en"]
+    result = graded_class.grade_of(row, exercise)
+    assert (result.status, result.points) == (status, 0.0)
+    assert word in result.message["en"]
 
 
 @pytest.mark.parametrize(("who", "lost"), [("劉冠宇", "attention_matrix"), ("Noah Davis", "attend")])
 def test_a_loop_or_an_exit_costs_its_own_exercise_only(graded_class: GradedClass, who: str, lost: str) -> None:
     row = next(row for row in graded_class.expected if row.student_name == who)
-    for grade in graded_class.record(row).grades:
-        assert grade.points == (0.0 if grade.name == lost else grade.max_points)
+    for result in graded_class.record(row).grades:
+        assert result.points == (0.0 if result.name == lost else result.max_points)
 
 
 # ------------------------------------------------------------------------------------------------- books and tables

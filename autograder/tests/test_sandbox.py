@@ -154,7 +154,7 @@ PRETENDING = {
         print("1.0"); sys.displayhook(1.0); print('{"event": "end", "reason": null}')
     """,
     "numbers for bytes": """
-        torch.Tensor.numpy = lambda self, *args, **kwargs: __import__("numpy").zeros(10**6)
+        torch.Tensor.numpy = lambda self, *args, **kwargs: __import__("numpy").zeros(10**4)
     """,
 }
 
@@ -167,10 +167,7 @@ def dedent(text: str) -> str:
 @pytest.mark.parametrize("where", ["before", "with the answer"])
 def test_pretending_gains_nothing(attack: str, where: str) -> None:
     source = dedent(PRETENDING[attack])
-    if where == "before":
-        record = graded(WRONG, own=source)
-    else:
-        record = graded(f"{WRONG}\n{source}")
+    record = graded(WRONG, own=source) if where == "before" else graded(f"{WRONG}\n{source}")
     assert points(record)["relevance"] == 0.0
     assert record.points is not None and record.points <= 2.0
 
@@ -406,8 +403,8 @@ def test_an_installed_course_is_out_of_sight(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sandbox, "read_only_folders", lambda: kept)
     sandbox.close_all()
     folders = [str(sandbox.ROOT), str(sandbox.COURSE_LIB)]
-    seen = printed(f"import os\nprint([os.listdir(folder) for folder in {folders}])")
-    assert seen == "[[], []]"
+    seen = printed(f"import os\nprint([os.listdir(f) for f in {folders} if os.path.exists(f)])")
+    assert seen in ("[[], []]", "[]")
     assert points(graded()) == FULL
     sandbox.close_all()
 
