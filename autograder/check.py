@@ -3,9 +3,9 @@
 import inspect
 from typing import Any
 
-from autograder.exercise import Exercise, Verdict, get
+from autograder.exercise import CaseResult, Exercise, Verdict, get
 from autograder.judging import judge, picture_of
-from autograder.text import Text, both, checked_language
+from autograder.text import both, checked_language
 
 _state: dict[str, Any] = {"language": "en", "lesson": None, "hints": {}}
 
@@ -74,18 +74,18 @@ def report(exercise: Exercise, verdict: Verdict, language: str) -> str:
         return f"○ {exercise.name}: {NOT_STARTED[language]}"
     mark = "✓" if verdict.passed else "✗"
     lines = [f"{mark} {exercise.name}: {verdict.points:g} / {verdict.max_points:g} {POINTS[language]}"]
-    if exercise.driver != "letter":
-        for case in verdict.cases:
-            lines.append(f"  {'✓' if case.passed else '✗'} {case.label[language]}" + detail(case.difference, language))
     if not verdict.passed or exercise.driver != "letter":
         lines.append(f"→ {verdict.message(language)}")
+    if exercise.driver != "letter":
+        lines += [f"  {'✓' if c.passed else '✗'} {c.label[language]}{detail(c, language)}" for c in verdict.cases]
     return "\n".join(lines)
 
 
-def detail(difference: Text | None, language: str) -> str:
-    if difference is None:
+def detail(case: CaseResult, language: str) -> str:
+    """What differs in a case, unless the diagnosis above has said it."""
+    if case.unexplained is None:
         return ""
-    return f" — {difference[language]}" if language == "en" else f"：{difference[language]}"
+    return f" — {case.unexplained[language]}" if language == "en" else f"：{case.unexplained[language]}"
 
 
 def hint(name: str) -> None:

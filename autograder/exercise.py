@@ -142,7 +142,13 @@ class Exercise:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """How one case went. `difference` says what differs first, in both languages; None when the case passed."""
+    """How one case went.
+
+    Attributes:
+        difference: what differs first, in both languages; None when the case passed.
+        mistake: the known mistake that does just the same in this case, or None.
+        explained: whether that mistake is the one that the verdict names.
+    """
 
     name: str
     label: Text
@@ -150,6 +156,12 @@ class CaseResult:
     points: float
     difference: Text | None = None
     mistake: str | None = None
+    explained: bool = False
+
+    @property
+    def unexplained(self) -> Text | None:
+        """The difference, where the verdict's own sentence does not account for it."""
+        return None if self.explained else self.difference
 
 
 @dataclass(frozen=True)

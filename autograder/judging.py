@@ -179,25 +179,26 @@ def decide(
     shares = [exercise.points * case.weight / total for case in exercise.cases]
     failed = [i for i, difference in enumerate(differences) if difference is not None]
     named = diagnose(exercise, prepared_cases, observations, failed, seed)
-    results = tuple(
-        CaseResult(
-            case.name, case.label, i not in failed, share if i not in failed else 0.0, differences[i], named.get(i)
-        )
-        for i, (case, share) in enumerate(zip(exercise.cases, shares))
-    )
-    points = round(sum(result.points for result in results), 2)
-    mistake = main_mistake(named, failed, shares)
+    mistake = None if sightings else main_mistake(named, failed, shares)
+    points = round(sum(share for i, share in enumerate(shares) if i not in failed), 2)
+    explained = set(failed) if sightings else {i for i in failed if mistake is not None and named.get(i) == mistake}
     if sightings:
-        sentence = forbidden_sentence(sightings)
-        points, mistake = 0.0, None
+        points, sentence = 0.0, forbidden_sentence(sightings)
     elif not failed:
         points, sentence = float(exercise.points), both("All cases pass.", "所有情況都通過。")
     elif mistake is not None:
         sentence = next(m.message for m in exercise.mistakes if m.name == mistake)
     else:
-        first = failed[0]
-        label, what = exercise.cases[first].label, differences[first] or {}
+        label, what = exercise.cases[failed[0]].label, differences[failed[0]] or {}
         sentence = both(f"Case “{label['en']}”: {what['en']}", f"情況「{label['zh-TW']}」：{what['zh-TW']}")
+        explained = {failed[0]}
+    results = tuple(
+        CaseResult(
+            case.name, case.label, i not in failed, 0.0 if i in failed else shares[i], differences[i], named.get(i),
+            i in explained,
+        )
+        for i, case in enumerate(exercise.cases)
+    )  # fmt: skip
     return Verdict(
         exercise.name, points, exercise.points, results, mistake, sightings, True, sentence, tuple(observations)
     )

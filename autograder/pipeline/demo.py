@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
 from autograder.exercise import get
-from autograder.pipeline.authoring import load_lesson, solved_notebook
+from autograder.pipeline.authoring import Language, load_lesson, solved_notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 QKV, SCALE = "02_qkv", "03_sqrt_dk"
@@ -157,10 +157,10 @@ def self_attention(X, W_Q, W_K, W_V):
 def permutation_gap(f, X, perm):
     return (f(X[perm]) - f(X)).abs().max()
 """,
-    "unbiased": """
+    "sigma_not_squared": """
 def dot_product_variance(q, k, sigma_q=1.0, sigma_k=1.0):
-    theory = q.shape[-1] * sigma_q**2 * sigma_k**2
-    return float(theory), (q * k).sum(dim=-1).var()
+    theory = q.shape[-1] * sigma_q * sigma_k
+    return float(theory), (q * k).sum(dim=-1).var(correction=0)
 """,
     "standard_deviation": """
 def dot_product_variance(q, k, sigma_q=1.0, sigma_k=1.0):
@@ -294,18 +294,18 @@ DIFFERENTLY = {
 
 
 @cache
-def released(lesson: str, language: str) -> str:
+def released(lesson: str, language: Language) -> str:
     return (ROOT / "lessons" / language / f"{lesson}.ipynb").read_text(encoding="utf-8")
 
 
 @cache
-def solutions(lesson: str, language: str) -> dict[str, str]:
+def solutions(lesson: str, language: Language) -> dict[str, str]:
     """The solution of every exercise of a lesson, as the source of its answer cell."""
     notebook = solved_notebook(load_lesson(ROOT / "solutions" / f"{lesson}.py"), language)
     return {cell.id.removeprefix("answer-"): cell.source for cell in notebook.cells if cell.id.startswith("answer-")}
 
 
-def graded_cells(lesson: str, language: str) -> dict[str, bool]:
+def graded_cells(lesson: str, language: Language) -> dict[str, bool]:
     """Names of a lesson's graded cells; True where the answer is written text."""
     cells = nbformat.reads(released(lesson, language), as_version=4).cells
     books = [cell.metadata.nbgrader for cell in cells if "nbgrader" in cell.metadata]
@@ -321,6 +321,7 @@ class Student:
     """Who hands in what.
 
     Attributes:
+        written: the text of the written answers; "" leaves them as released.
         answers: by exercise, the name of a snippet or the letter of a question; the others are the solution.
         blank: these stay as released ("*": all that `answers` does not name).
         failed: by exercise, the cases that the answer does not pass ("*": all of them).
@@ -330,8 +331,9 @@ class Student:
 
     name: str
     lesson: str
-    language: str
+    language: Language
     file: str = ""
+    written: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)
     blank: tuple[str, ...] = ()
     failed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -355,6 +357,9 @@ class Student:
                 given = self.answers[name]
                 source = SNIPPETS[given].strip() if given in SNIPPETS else f'answer_{name} = "{given}"'
             cell_named(notebook, f"answer-{name}").source = source
+        for name, written in graded_cells(self.lesson, self.language).items():
+            if written and self.written:
+                cell_named(notebook, f"written-{name}").source = self.written
         setup = cell_named(notebook, "setup")
         setup.source = setup.source.replace('STUDENT_ID = ""', f'STUDENT_ID = "{student_id}"')
         setup.source = setup.source.replace('STUDENT_NAME = ""', f'STUDENT_NAME = "{self.name}"')
@@ -368,10 +373,14 @@ class Student:
         row = Expected(student_id, self.name, self.lesson, self.language, source, self.status, reason=self.reason)
         if self.status != "graded":
             return row
-        points = {
-            name: None if written else 0.0 if self.left_blank(name) else left_of(name, self.failed.get(name, ()))
+        points: dict[str, float | None] = {
+            name: 0.0 if self.left_blank(name) else left_of(name, self.failed.get(name, ()))
             for name, written in graded_cells(self.lesson, self.language).items()
+            if not written
         }
+        for name, written in graded_cells(self.lesson, self.language).items():
+            if written:
+                points[name] = None if self.written else 0.0
         return Expected(**{**vars(row), "points": points, "mistakes": self.mistakes})
 
 
@@ -465,13 +474,16 @@ ALL = ("*",)
 
 CLASS = [
     Student("王小明", QKV, "zh-TW"),
-    Student("王小明", SCALE, "zh-TW", same_as_before=True),
+    Student(
+        "王小明", SCALE, "zh-TW", same_as_before=True,
+        written="分數太大時 softmax 幾乎是獨熱的，雅可比矩陣趨近 0，梯度就傳不回去。",
+    ),
     Student("陳怡君", QKV, "zh-TW", answers={n: s for n, s in DIFFERENTLY.items() if n in (
         "project_qkv", "relevance", "attend", "attention_matrix", "self_attention", "permutation_gap",
     )}, save=with_bom),
     Student("Emma Wilson", SCALE, "en", answers={n: s for n, s in DIFFERENTLY.items() if n in (
         "dot_product_variance", "temperature_softmax", "softmax_jacobian", "entropy", "scaled_dot_product_attention",
-    )}),
+    )}, written="A saturated softmax has a Jacobian near 0: no gradient comes back to the scores."),
     Student("林志豪", QKV, "zh-TW", blank=ALL),
     Student("張雅婷", QKV, "zh-TW", blank=("attention_matrix", "self_attention", "permutation_gap", "02_q2")),
     Student(
@@ -493,19 +505,19 @@ CLASS = [
     Student(
         "黃承恩", SCALE, "zh-TW",
         answers={
-            "dot_product_variance": "unbiased", "temperature_softmax": "multiplies",
+            "dot_product_variance": "sigma_not_squared", "temperature_softmax": "multiplies",
             "softmax_jacobian": "temperature_factor_missing", "entropy": "base_two",
             "scaled_dot_product_attention": "scale_missing", "03_q1": "d",
         },
         failed={
             "temperature_softmax": ALL, "entropy": ALL, "scaled_dot_product_attention": ALL, "03_q1": ALL,
-            # rounding in float32 hides 6/5 where the means are far from 0
-            "dot_product_variance": ("standard", "sigmas", "named", "two_pairs", "noncontiguous", "float64"),
+            # σ = 1 hides the missing square
+            "dot_product_variance": ("sigmas", "named", "float64"),
             # τ = 1 hides the missing factor
             "softmax_jacobian": ("hot", "rows", "batch", "large_scores", "noncontiguous", "float64"),
         },
         mistakes={
-            "dot_product_variance": "unbiased", "temperature_softmax": "multiplies",
+            "dot_product_variance": "sigma_not_squared", "temperature_softmax": "multiplies",
             "softmax_jacobian": "temperature_factor_missing", "entropy": "base_two",
             "scaled_dot_product_attention": "scale_missing", "03_q1": "must_be_exactly_sqrt_d_k",
         },

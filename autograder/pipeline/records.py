@@ -105,7 +105,7 @@ def grade_of(verdict: Verdict, answer: str, printed: str, stopped: bool) -> Grad
         status = "partial"
     else:
         status = "stopped" if stopped else "none"
-    lines = [Line(case.label, case.passed, case.difference) for case in verdict.cases]
+    lines = [Line(case.label, case.passed, case.unexplained) for case in verdict.cases]
     return Grade(
         verdict.name, verdict.points, verdict.max_points, status, dict(verdict.sentence), verdict.mistake,
         lines, answer, printed,

@@ -465,7 +465,7 @@ class CellRunner:
             shell.register_magic_function(self.no_cell_magic, "cell", magic)
         import builtins
 
-        builtins.input = self.no_input  # type: ignore[assignment]
+        builtins.input = self.no_input
 
     @staticmethod
     def no_command(command: str, *args: Any, **kwargs: Any) -> list[str]:
@@ -487,7 +487,7 @@ class CellRunner:
     def run(self, source: str) -> dict[str, Any]:
         stream = Capped()
         old = sys.stdout, sys.stderr
-        sys.stdout = sys.stderr = stream  # type: ignore[assignment]
+        sys.stdout = sys.stderr = stream
         try:
             result = self.shell.run_cell(source, store_history=False)
             problem = result.error_before_exec or result.error_in_exec

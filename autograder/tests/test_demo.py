@@ -2,17 +2,19 @@
 
 import csv
 import html
+import math
 import os
 import re
 import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 from nbgrader.api import Gradebook
 
-from autograder import get
+from autograder import get, judge
 from autograder.pipeline import grading
-from autograder.pipeline.demo import CLASS, SNIPPETS, make_demo, solutions
+from autograder.pipeline.demo import CLASS, SNIPPETS, Student, left_of, make_demo, solutions
 from autograder.pipeline.grading import Inputs, grade
 from autograder.pipeline.records import Record
 from autograder.tests.conftest import GradedClass
@@ -149,8 +151,7 @@ def test_nbgraders_gradebook_holds_the_same_points(graded_class: GradedClass) ->
             for name, points in row.points.items():
                 score, by_hand = scores[name]
                 if points is None:
-                    answered = graded_class.grade_of(row, name).status == "by hand"
-                    assert by_hand == answered or score == 0.0
+                    assert by_hand and not score
                 else:
                     assert score == pytest.approx(points) and not by_hand
             assert notebook.max_score == sum(grade.max_points for grade in graded_class.record(row).grades)
@@ -239,6 +240,23 @@ def test_other_inputs_give_the_same_points(graded_class: GradedClass, tmp_path: 
     assert numbers(one) == numbers(two)
     assert numbers(one) != numbers(other) and numbers(one) != numbers(known)
     assert not {r.key for r in two} & {r.key for r in other}
+
+
+MISTAKEN = [
+    (student, name)
+    for student in CLASS
+    for name in student.mistakes
+    if student.answers[name] in SNIPPETS and student.status == "graded"
+]
+
+
+@pytest.mark.parametrize(("student", "name"), MISTAKEN, ids=[student.answers[name] for student, name in MISTAKEN])
+def test_the_same_mistake_costs_the_same_whatever_the_inputs(student: Student, name: str) -> None:
+    """Two students with one answer get the same points, though each has inputs of their own."""
+    scope = {"torch": torch, "math": math}
+    exec(SNIPPETS[student.answers[name]], scope)
+    results = {(verdict.points, verdict.mistake) for verdict in (judge(name, scope[name], seed) for seed in range(5))}
+    assert results == {(left_of(name, student.failed[name]), student.mistakes[name])}
 
 
 def test_inputs_come_from_secret_student_and_exercise() -> None:
