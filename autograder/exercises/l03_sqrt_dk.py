@@ -60,8 +60,8 @@ exercise(
         Case(
             "far_means",
             both("samples with means in the thousands", "平均上千的樣本"),
-            # So far from 0 and so close together that E[x²] − E[x]² keeps no digit in float32.
-            lambda d: draw_pairs(d, 6, 8, 3000.0, 0.1),
+            # So far from 0 that E[x²] − E[x]² keeps no digit in float32.
+            lambda d: draw_pairs(d, 6, 8, 3000.0, 1.0),
             1.5,
             trap=True,
         ),

@@ -1,7 +1,7 @@
 """nbgrader keeps the books: its gradebook gets the points, its formgrader the notebooks. One writer, no execution."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import warnings
 from pathlib import Path
 
 import nbformat
@@ -14,6 +14,7 @@ from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import capture_log
+from sqlalchemy.exc import SAWarning
 
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
@@ -30,18 +31,16 @@ class WriteVerdicts(NbGraderPreprocessor):
     nbgrader gives full points to a graded cell without output, so a cell without a verdict gets an error.
     """
 
-    grades: Mapping[tuple[str, str], Mapping[str, Grade]] = {}  # by (student, lesson), then exercise
-    languages: Mapping[tuple[str, str], str] = {}
+    record: Record  # of the submission that is being entered
 
     def preprocess(self, nb: NotebookNode, resources: ResourcesDict) -> tuple[NotebookNode, ResourcesDict]:
-        book = resources["nbgrader"]
-        key = (book["student"], book["assignment"])
+        grades = {grade.name: grade for grade in self.record.grades}
         for cell in nb.cells:
             if not utils.is_grade(cell):
                 continue
-            grade = self.grades[key].get(cell.metadata.nbgrader["grade_id"])
+            grade = grades.get(cell.metadata.nbgrader["grade_id"])
             if cell.cell_type == "code":
-                cell.outputs = outputs(grade, self.languages[key])
+                cell.outputs = outputs(grade, self.record.language)
             elif grade is not None and grade.status == "not started":
                 # nbgrader knows an unanswered cell by its checksum; ours may be in the other language.
                 cell.metadata.nbgrader["checksum"] = utils.compute_checksum(cell)
@@ -62,92 +61,77 @@ def outputs(grade: Grade | None, language: str) -> list[NotebookNode]:
     ]
 
 
-def keep_books(
-    out: Path,
-    lessons: Path,
-    records: Sequence[Record],
-    submissions: Mapping[tuple[str, str | None], Submission],
-    progress: Callable[[str, int, int], None],
-) -> None:
-    """Enter every graded record into nbgrader's gradebook (`out/gradebook.db`); manual points in it are kept.
+class Books:
+    """nbgrader's gradebook (`out/gradebook.db`) and its course folder (`out/nbgrader`).
 
-    Raises:
-        BookkeepingError: if nbgrader cannot take a notebook.
+    Points and comments that an instructor has given by hand in formgrader are kept.
     """
-    course, gradebook = out / "nbgrader", out / "gradebook.db"
-    create_gradebook(gradebook)
-    config = course_config(course, gradebook)
-    config.Autograde.sanitize_preprocessors = [
-        preprocessors.ClearOutput,
-        preprocessors.OverwriteKernelspec,
-        preprocessors.OverwriteCells,
-        preprocessors.CheckCellMetadata,
-    ]
-    config.Autograde.autograde_preprocessors = [
-        WriteVerdicts,
-        preprocessors.LimitOutput,
-        preprocessors.SaveAutoGrades,
-        preprocessors.AssignLatePenalties,
-        preprocessors.CheckCellMetadata,
-    ]
-    graded = [r for r in records if r.lesson is not None and r.status == "graded"]
-    WriteVerdicts.grades = {(r.student_id, r.lesson or ""): {g.name: g for g in r.grades} for r in graded}
-    WriteVerdicts.languages = {(r.student_id, r.lesson or ""): r.language for r in graded}
-    for lesson in sorted({r.lesson or "" for r in graded}):
-        register(course, lessons / "en" / f"{lesson}.ipynb", config)
-    with Gradebook(config.CourseDirectory.db_url) as book:
-        for record in graded:
+
+    def __init__(self, out: Path, lessons: Path) -> None:
+        self.course, self.lessons = out / "nbgrader", lessons
+        create_gradebook(out / "gradebook.db")
+        self.config = course_config(self.course, out / "gradebook.db")
+        # The notebooks are ours but for the answers: their metadata need no check, and nothing is executed.
+        self.config.Autograde.sanitize_preprocessors = [
+            preprocessors.ClearOutput,
+            preprocessors.OverwriteKernelspec,
+            preprocessors.OverwriteCells,
+        ]
+        self.config.Autograde.autograde_preprocessors = [
+            WriteVerdicts,
+            preprocessors.SaveAutoGrades,
+            preprocessors.AssignLatePenalties,
+        ]
+        self.registered: set[str] = set()
+
+    def enter(self, record: Record, submission: Submission) -> None:
+        """One graded record through nbgrader's autograde step; nothing to do if it is in the books already.
+
+        Raises:
+            BookkeepingError: if nbgrader cannot take the notebook.
+        """
+        lesson, student = record.lesson or "", record.student_id
+        done = self.course / "autograded" / student / lesson / "key.txt"
+        if done.exists() and done.read_text() == record.key:
+            return
+        self.register(lesson)
+        folder = self.course / "submitted" / student / lesson
+        folder.mkdir(parents=True, exist_ok=True)
+        nbformat.write(submission.notebook, folder / f"{lesson}.ipynb")
+        if submission.received is not None:
+            stamp = submission.received.isoformat(sep=" ", timespec="seconds")
+            (folder / "timestamp.txt").write_text(stamp if submission.received.tzinfo else stamp + " UTC")
+        with Gradebook(self.config.CourseDirectory.db_url) as book:
             first, _, last = record.student_name.partition(" ")
-            book.update_or_create_student(record.student_id, first_name=first, last_name=last)
-    todo = [r for r in graded if not up_to_date(course, r)]
-    progress("gradebook", 0, len(todo))
-    for done, record in enumerate(todo, start=1):
-        enter(course, record, submissions[record.student_id, record.lesson], config)
-        progress("gradebook", done, len(todo))
+            book.update_or_create_student(student, first_name=first, last_name=last)
+        WriteVerdicts.record = record
+        self.config.CourseDirectory.assignment_id, self.config.CourseDirectory.student_id = lesson, student
+        converter = Autograde(coursedir=CourseDirectory(config=self.config), config=self.config)
+        converter.force = True
+        run(converter, f"{student}, {lesson}")
+        done.write_text(record.key)
 
-
-def register(course: Path, released: Path, config: object) -> None:
-    """Tell the gradebook of a lesson and its graded cells, once for each version of the lesson."""
-    lesson = released.stem
-    source = course / "source" / lesson / released.name
-    if source.exists() and source.read_bytes() == released.read_bytes():
-        return
-    source.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(released, source)
-    config.CourseDirectory.assignment_id = lesson  # type: ignore[attr-defined]
-    converter = GenerateAssignment(coursedir=CourseDirectory(config=config), config=config)
-    converter.force = True
-    run(converter, lesson)
-
-
-def enter(course: Path, record: Record, submission: Submission, config: object) -> None:
-    """One submission through nbgrader's autograde step."""
-    lesson = record.lesson or ""
-    folder = course / "submitted" / record.student_id / lesson
-    folder.mkdir(parents=True, exist_ok=True)
-    nbformat.write(submission.notebook, folder / f"{lesson}.ipynb")
-    if submission.received is not None:
-        stamp = submission.received.isoformat(sep=" ", timespec="seconds")
-        (folder / "timestamp.txt").write_text(stamp if submission.received.tzinfo else stamp + " UTC")
-    config.CourseDirectory.assignment_id = lesson  # type: ignore[attr-defined]
-    config.CourseDirectory.student_id = record.student_id  # type: ignore[attr-defined]
-    converter = Autograde(coursedir=CourseDirectory(config=config), config=config)
-    converter.force = True
-    run(converter, f"{record.student_id}, {lesson}")
-    key_file(course, record).write_text(record.key)
-
-
-def up_to_date(course: Path, record: Record) -> bool:
-    path = key_file(course, record)
-    return path.exists() and path.read_text() == record.key
-
-
-def key_file(course: Path, record: Record) -> Path:
-    return course / "autograded" / record.student_id / (record.lesson or "") / "key.txt"
+    def register(self, lesson: str) -> None:
+        """Tell the gradebook of a lesson and its graded cells, once for each version of the lesson."""
+        if lesson in self.registered:
+            return
+        self.registered.add(lesson)
+        released = self.lessons / "en" / f"{lesson}.ipynb"  # graded cells are the same in every language
+        source = self.course / "source" / lesson / released.name
+        if source.exists() and source.read_bytes() == released.read_bytes():
+            return
+        source.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(released, source)
+        self.config.CourseDirectory.assignment_id = lesson
+        converter = GenerateAssignment(coursedir=CourseDirectory(config=self.config), config=self.config)
+        converter.force = True
+        run(converter, lesson)
 
 
 def run(converter: Autograde | GenerateAssignment, what: str) -> None:
-    result = capture_log(converter)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SAWarning)  # nbgrader's own queries, of no use to an instructor
+        result = capture_log(converter)
     if not result["success"]:
         last = (str(result.get("error") or result.get("log") or "").strip().splitlines() or ["no reason given"])[-1]
         raise BookkeepingError(f"nbgrader could not take {what}: {last}")

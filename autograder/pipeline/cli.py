@@ -3,7 +3,7 @@
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 ERROR_LOG = "error.log"
 NOT_RUN, REFUSED, STOPPED = 1, 2, 130  # exit codes
-STEPS = {"grading": "students graded", "gradebook": "in the gradebook"}  # as grading.grade calls them
 WRITTEN = {
     "grades.csv": "a row per student and lesson",
     "files.csv": "what became of every file",
@@ -82,7 +81,7 @@ def grade(
         from autograder.pipeline.grading import grade as grade_pile
         from autograder.pipeline.report import read_back
 
-        with bars() as progress:
+        with bar() as progress:
             records = grade_pile(submissions, out, seed, workers, progress=progress)
         files = read_back(out)[1]
         tell(records, files, out)
@@ -111,26 +110,19 @@ def report(out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder t
 
 
 @contextmanager
-def bars() -> Iterator["Show"]:
-    """Progress bars; in a file or a pipe, where bars cannot move, their last state."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+def bar() -> Iterator[Callable[[int, int], None]]:
+    """A progress bar that starts with the first submission; in a file or a pipe, where it cannot move, its last state."""
+    columns = (TextColumn("submissions graded"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen) as progress:
-        yield Show(progress)
+        tasks: list[TaskID] = []
 
+        def show(done: int, total: int) -> None:
+            if total and not tasks:  # nothing to show if there is nothing new since the last run
+                tasks.append(progress.add_task("", total=total))
+            for task in tasks:
+                progress.update(task, completed=done)
 
-class Show:
-    """The progress of `grading.grade`, one bar for each thing that is done."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.tasks: dict[str, TaskID] = {}
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        if not total:  # nothing new since the last run
-            return
-        if what not in self.tasks:
-            self.tasks[what] = self.progress.add_task(STEPS.get(what, what), total=total)
-        self.progress.update(self.tasks[what], completed=done, total=total)
+        yield show
 
 
 def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:

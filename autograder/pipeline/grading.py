@@ -22,7 +22,7 @@ from autograder.guard import forbidden_in_source
 from autograder.judging import calls, decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
-from autograder.pipeline.bookkeeping import keep_books
+from autograder.pipeline.bookkeeping import Books
 from autograder.pipeline.collect import Submission, collect
 from autograder.pipeline.records import Grade, Record, grade_of
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
@@ -33,7 +33,7 @@ LESSONS = Path(__file__).resolve().parents[2] / "lessons"
 ANSWER = "answer-"
 LIMITS = Limits()
 
-Progress = Callable[[str, int, int], None]  # (what is being done, how many are done, of how many)
+Progress = Callable[[int, int], None]  # how many submissions are done, of how many
 
 
 class GradingError(RuntimeError):
@@ -92,7 +92,7 @@ def grade_submission(submission: Submission, inputs: Inputs, limits: Limits = LI
             record.grades.append(judged(get(name), seeds[name], cells, outcome, code))
     record.notes = list(notes(cells, outcome))
     if outcome.ended is not None:
-        record.reason += f" Not run to its end: {outcome.ended}."
+        record.reason += f" Not run to its end: {outcome.ended['en']}."
     return record
 
 
@@ -141,16 +141,19 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], outcome: Ou
     source = cells[answer].source if answer is not None else ""
     answer_ran = outcome.cells.get(answer, CellOutcome()) if answer is not None else CellOutcome()
     seen = outcome.observations.get(exercise.name, {})
-    why = None
-    if len(seen) < len(exercise.cases) and not any(o.not_written for o in seen.values()):
-        why = what_stopped(check, answer, outcome)
-    observations = [seen.get(i, Observation(error=why)) for i in range(len(exercise.cases))]
-    if any(o.not_written for o in seen.values()) and all(o.not_written for o in seen.values()):
+    observations = [seen.get(i, Observation(error="no result")) for i in range(len(exercise.cases))]
+    if seen and all(o.not_written for o in seen.values()):
         observations = [Observation(not_written=True)] * len(exercise.cases)
     verdict = decide(exercise, observations, seed, forbidden_in_source(source, exercise.forbidden, context=code))
-    grade = grade_of(verdict, source, printed(answer_ran), stopped=why is not None)
-    if why is not None and not seen and grade.status not in ("not allowed", "not started"):
-        grade.message = both(f"It could not be tried: {why}.", f"這題沒辦法執行：{why}。")
+    untried = verdict.written and not verdict.forbidden and len(seen) < len(exercise.cases)
+    grade = grade_of(verdict, source, printed(answer_ran), stopped=untried)
+    if untried:
+        why = what_stopped(check, answer, outcome)
+        for i, line in enumerate(grade.lines):
+            if i not in seen:
+                line.difference = both(f"not tried: {why['en']}.", f"沒有執行到：{why['zh-TW']}。")
+        if not seen or grade.mistake is None:
+            grade.message = both(f"It could not be tried: {why['en']}.", f"這題沒辦法執行：{why['zh-TW']}。")
     return grade
 
 
@@ -159,7 +162,7 @@ def grade_id(cell: NotebookNode) -> str | None:
     return str(name) if name is not None else None
 
 
-def what_stopped(check: int, answer: int | None, outcome: Outcome) -> str:
+def what_stopped(check: int, answer: int | None, outcome: Outcome) -> Text:
     """Why there is no (complete) result of an exercise: the cell of the answer, its check, or the notebook."""
     for i in (answer, check):
         if i is None:
@@ -168,9 +171,12 @@ def what_stopped(check: int, answer: int | None, outcome: Outcome) -> str:
         if i in outcome.stopped:
             return outcome.stopped[i]
         if ran.error is not None:
-            place = f" (line {ran.line})" if ran.line and i == answer else ""
-            return f"{ran.error}{place}"
-    return outcome.ended or "its check did not run"
+            at_line = ran.line and i == answer
+            return both(
+                ran.error + (f" (line {ran.line})" if at_line else ""),
+                ran.error + (f"（第 {ran.line} 行）" if at_line else ""),
+            )
+    return outcome.ended or both("its check did not run", "檢查沒有執行")
 
 
 def printed(ran: CellOutcome) -> str:
@@ -195,10 +201,12 @@ def notes(cells: list[NotebookNode], outcome: Outcome) -> Iterator[Text]:
         if "student" not in cell.metadata.get("tags", []):
             continue
         number += 1
-        why = outcome.stopped.get(i) or outcome.cells.get(i, CellOutcome()).error
+        error = outcome.cells.get(i, CellOutcome()).error
+        why = outcome.stopped.get(i) or (both(error, error) if error else None)
         if why is not None:
             yield both(
-                f"A cell of your own (no. {number}) stopped: {why}", f"你自己加的第 {number} 個儲存格停了下來：{why}"
+                f"A cell of your own (no. {number}) stopped: {why['en']}",
+                f"你自己加的第 {number} 個儲存格停了下來：{why['zh-TW']}",
             )
 
 
@@ -211,7 +219,7 @@ def grade(
     seed: int | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> list[Record]:
     """Grade a pile of submissions into the folder `out`; what is already graded there is not run again.
 
@@ -236,36 +244,37 @@ def grade(
     out.mkdir(parents=True, exist_ok=True)
     with only_run(out):
         inputs = Inputs(secret_of(out), seed)
+        books = Books(out, LESSONS)
         records = [new_record(s) for s in submissions if s.notebook is None and s.status != "superseded"]
-        todo: list[tuple[Submission, str, Path]] = []
+        todo: list[tuple[Submission, str]] = []
         for submission in submissions:
             if submission.notebook is None:
                 continue
-            key, path = key_of(submission, inputs), record_path(out, submission)
-            known = Record.load(path)
+            key = key_of(submission, inputs)
+            known = Record.load(record_path(out, submission))
             if known is not None and known.key == key:
                 fresh = new_record(submission, key)
                 known.source, known.received, known.student_name = fresh.source, fresh.received, fresh.student_name
+                books.enter(known, submission)  # a stopped run may have come this far only
                 records.append(known)
             else:
-                todo.append((submission, key, path))
-        total = len(todo)
+                todo.append((submission, key))
         pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1)
         try:
-            progress("grading", 0, total)
-            futures = {pool.submit(grade_submission, s, inputs, LIMITS, key): path for s, key, path in todo}
+            progress(0, len(todo))
+            futures = {pool.submit(grade_submission, s, inputs, LIMITS, key): s for s, key in todo}
             for done, future in enumerate(as_completed(futures), start=1):
-                record = future.result()
-                record.save(futures[future])
+                record, submission = future.result(), futures[future]
+                record.save(record_path(out, submission))
+                if record.status == "graded":
+                    books.enter(record, submission)
                 records.append(record)
-                progress("grading", done, total)
+                progress(done, len(todo))
         finally:
             if executor is None:
                 pool.shutdown(cancel_futures=True)
                 sandbox.close_all()
         records.sort(key=lambda r: (r.student_id, r.lesson or "", r.source))
-        graded = {(s.student_id, s.lesson): s for s in submissions if s.notebook is not None}
-        keep_books(out, LESSONS, records, graded, progress)
         write_reports(out, records, submissions)
     return records
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.observe import Observation
+from autograder.text import Text, both
 from autograder.wire import MAX_TEXT, WireError, loads
 
 ROOT = Path(__file__).resolve().parent.parent  # the autograder package
@@ -37,7 +38,7 @@ class Limits:
     """What one notebook may use.
 
     Attributes:
-        cell_seconds: wall-clock time of one cell, and of one case of a check.
+        cell_seconds: processor time of one cell, and of one case of a check; six times as long by the clock.
         total_seconds: of the whole notebook, repeats after a broken cell included.
         memory_bytes: beyond what the worker had mapped after importing torch.
     """
@@ -91,8 +92,8 @@ class Outcome:
 
     cells: dict[int, CellOutcome] = field(default_factory=dict)
     observations: dict[str, dict[int, Observation]] = field(default_factory=dict)
-    stopped: dict[int, str] = field(default_factory=dict)
-    ended: str | None = None
+    stopped: dict[int, Text] = field(default_factory=dict)
+    ended: Text | None = None
     broken: bool = False
 
 
@@ -189,7 +190,7 @@ class Worker:
                 raise EOFError
             if event.get("event") == "end":
                 reason = event.get("reason")
-                outcome.ended = str(reason)[:200] if reason else None
+                outcome.ended = stop_text(reason, limits) if reason else None
                 return outcome
             note(event, outcome, job)
 
@@ -209,7 +210,7 @@ def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
     kind, index = event.get("event"), event.get("cell")
     if kind == "stopped":
         if type(index) is int:
-            outcome.stopped[index] = str(event.get("reason"))[:200]
+            outcome.stopped[index] = stop_text(event.get("reason"), job.limits)
     elif kind == "cell":
         if type(index) is int and 0 <= index < len(job.cells):
             outcome.cells[index] = cell_outcome(event)
@@ -224,6 +225,25 @@ def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
                 observation = Observation(error="its result could not be read")
             if isinstance(observation, Observation):
                 outcome.observations.setdefault(name, {})[case] = observation
+
+
+# Why a cell was stopped, by the worker's word for it.
+STOPS = {
+    "ended": both(
+        "the interpreter was ended by this cell (exit, crash or kill)", "這個儲存格結束了直譯器（離開、當掉或被終止）"
+    ),
+    "cell": both("this cell ran longer than {cell:g} s", "這個儲存格執行超過 {cell:g} 秒"),
+    "total": both("the notebook ran longer than {total:g} s in all", "整份筆記本執行超過 {total:g} 秒"),
+    "memory": both("more than {memory} MiB of memory", "用掉超過 {memory} MiB 的記憶體"),
+    "processes": both("too many processes at once", "同時開了太多程序"),
+    "output": both("more output than allowed", "輸出超過上限"),
+}
+
+
+def stop_text(reason: Any, limits: Limits) -> Text:
+    text = STOPS.get(str(reason), STOPS["ended"])
+    values = {"cell": limits.cell_seconds, "total": limits.total_seconds, "memory": limits.memory_bytes >> 20}
+    return {language: sentence.format(**values) for language, sentence in text.items()}
 
 
 def cell_outcome(event: dict[str, Any]) -> CellOutcome:

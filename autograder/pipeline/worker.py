@@ -24,6 +24,8 @@ from typing import Any
 
 Event = dict[str, Any]
 POLL_SECONDS = 0.05
+PATIENCE = 6  # wall-clock time of a cell, in units of its processor time
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 MAX_PROCESSES = 64
 MAX_EVENT_BYTES = 1 << 27  # all events of one run of a notebook together
 HOME = "/tmp"
@@ -169,7 +171,7 @@ def run_job(job: Event, shell: Any, emit: Callable[[Event], None]) -> None:
 def run_once(
     job: Event, shell: Any, skipped: dict[int, str], deadline: float, emit: Callable[[Event], None]
 ) -> tuple[int | None, str] | None:
-    """Fork the sealed child and watch it. None when it ran to its end, else the cell it broke in and the reason."""
+    """Fork the sealed child and watch it. None when it ran to its end, else the cell it broke in and why (see `STOPS`)."""
     reader, writer = os.pipe()
     sealer = os.fork()
     if sealer == 0:
@@ -187,7 +189,7 @@ def run_once(
             if trouble is not None:
                 return watch.cell, trouble
             if not open_:
-                return watch.cell, "the interpreter was ended by this cell (exit, crash or kill)"
+                return watch.cell, "ended"
     finally:
         kill_tree(sealer)
         os.close(reader)
@@ -201,6 +203,7 @@ class Watch:
     deadline: float
     cell: int | None = None
     since: float = 0.0
+    used: float | None = None  # processor seconds when the open cell or case began
     received: int = 0
     pieces: list[bytes] = field(default_factory=list)  # of a line that has not ended yet
     done: bool = False
@@ -234,45 +237,61 @@ class Watch:
             kind = event["event"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return
-        if kind == "start" and type(event.get("cell")) is int:
-            self.cell, self.since = event["cell"], time.monotonic()
+        if kind == "start" and event.get("cell") in range(len(self.job["cells"])):
+            self.cell, self.since, self.used = event["cell"], time.monotonic(), None
         elif kind == "case":
-            self.since = time.monotonic()
+            self.since, self.used = time.monotonic(), None
         elif kind == "done":
             self.done = True
-        elif kind in ("cell", "observation"):
+        elif kind == "cell" or (kind == "observation" and event.get("name") == self.open_check()):
             emit(event)
 
+    def open_check(self) -> str | None:
+        """The exercise whose check cell is running: only its observations are passed on."""
+        return None if self.cell is None else self.job["cells"][self.cell]["check"]
+
     def trouble(self, sealer: int) -> str | None:
+        """Which limit is passed, as a key of `STOPS` in sandbox.py.
+
+        A cell is measured by the processor time it uses, so that a busy machine costs no honest student points; one
+        that only waits is ended after `PATIENCE` times as long.
+        """
         now = time.monotonic()
-        if self.received > MAX_EVENT_BYTES:
-            return "more output than allowed"
-        if now > self.deadline:
-            return f"the notebook ran longer than {self.job['total_seconds']:g} s in all"
-        if now - self.since > self.job["cell_seconds"]:
-            return f"this cell ran longer than {self.job['cell_seconds']:g} s"
         processes = descendants(sealer)
+        used = sum(processes.values())
+        if self.used is None:
+            self.used = used
+        if self.received > MAX_EVENT_BYTES:
+            return "output"
+        if now > self.deadline:
+            return "total"
+        if used - self.used > self.job["cell_seconds"] or now - self.since > PATIENCE * self.job["cell_seconds"]:
+            return "cell"
         if len(processes) > MAX_PROCESSES:
-            return f"more than {MAX_PROCESSES} processes at once"
+            return "processes"
         if sum(map(private_bytes, processes)) > self.job["memory_bytes"]:
-            return f"more than {self.job['memory_bytes'] >> 20} MiB of memory"
+            return "memory"
         return None
 
 
-def descendants(root: int) -> list[int]:
-    """All processes below `root`, children first found first."""
+def descendants(root: int) -> dict[int, float]:
+    """All processes below `root`, parents before children, with the processor seconds that each has used."""
     parents: dict[int, int] = {}
+    seconds: dict[int, float] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
                 with open(f"/proc/{entry}/stat", "rb") as file:
-                    parents[int(entry)] = int(file.read().rpartition(b")")[2].split()[1])
+                    fields = file.read().rpartition(b")")[2].split()
+                parents[int(entry)] = int(fields[1])
+                seconds[int(entry)] = sum(map(int, fields[11:15])) / CLOCK_TICKS
             except (OSError, IndexError, ValueError):
                 continue
-    found, front = [], [root]
+    found: dict[int, float] = {}
+    front = [root]
     while front:
-        front = [pid for pid, parent in parents.items() if parent in front]
-        found += front
+        front = [pid for pid, parent in parents.items() if parent in front and pid not in found]
+        found.update((pid, seconds[pid]) for pid in front)
     return found
 
 
