@@ -1,17 +1,38 @@
 """What a notebook calls: `check`, `hint`, `use`, `start`. Text in plain Python; text and a small picture in a notebook."""
 
 import inspect
+import re
+import warnings
 from typing import Any
 
-from autograder.exercise import CaseResult, Exercise, Verdict, get
+from autograder.exercise import CaseResult, Exercise, Verdict, get, near_names
 from autograder.judging import judge, picture_of
+from autograder.observe import refuse_inside
 from autograder.text import both, checked_language
 
 _state: dict[str, Any] = {"language": "en", "lesson": None, "hints": {}}
 
 NOT_STARTED = both("not started", "尚未作答")
 POINTS = both("points", "分")
-NO_NAME = both("There is no exercise of that name", "沒有這個練習")
+NO_NAME = both("There is no exercise called {name!r}.", "沒有 {name!r} 這個練習。")
+NEAR = both(" Did you mean {names}?", "你要找的是不是 {names}？")
+WRITTEN = both(
+    "Written answers are graded by your instructor: there is no automatic check.",
+    "問答題由授課教師評分，沒有自動檢查。",
+)
+USAGE = both(
+    'Write check("attend", attend): the name of the exercise, then your function.',
+    '寫法：check("attend", attend)，先是練習的名稱，再來是你的函式。',
+)
+NOT_A_FUNCTION = both(
+    'Pass the function itself, without brackets behind it: check("{name}", {name}). This is a value of type {kind}.',
+    '請傳函式本身，後面不要加括號：check("{name}", {name})。現在傳進來的是 {kind} 型別的值。',
+)
+PICTURE = both(
+    "Below: case “{label}”, yours on the left, as it should be on the right.",
+    "下圖：情況「{label}」，左邊是你的，右邊是應有的樣子。",
+)
+SAME = both(" — the same", "：同上")
 OWN_REFERENCE = both(
     "That is the course's own function. The exercise asks for yours.", "那是課程自己的函式，這題要請你自己寫。"
 )
@@ -39,8 +60,8 @@ def start(lesson: str, language: str = "en") -> None:
     _state.update(language=checked_language(language), lesson=lesson, hints={})
 
 
-def check(name: str, answer: Any, seed: int = 0) -> None:
-    """Try an answer on all its cases and print one line a case, the diagnosis, and a small picture where it helps.
+def check(name: str = "", answer: Any = USAGE, seed: int = 0) -> None:
+    """Try an answer on all its cases and print the diagnosis, one line a case, and a small picture where it helps.
 
     Nothing is raised, whatever the answer does.
 
@@ -49,23 +70,44 @@ def check(name: str, answer: Any, seed: int = 0) -> None:
         answer: the function (or the letter of a question).
         seed: of the inputs; another seed tries other numbers.
     """
+    refuse_inside()
     language = _state["language"]
-    try:
-        exercise = get(name)
-    except KeyError as problem:
-        print(f"{NO_NAME[language]}: {problem.args[0]}")
+    if answer is USAGE or not isinstance(name, str):
+        print(USAGE[language])
+        return
+    exercise = find(name)
+    if exercise is None:
+        return
+    if exercise.driver == "function" and not callable(answer):
+        print(NOT_A_FUNCTION[language].format(name=name, kind=type(answer).__name__))
         return
     if answer is exercise.reference and inspect.isroutine(answer):
         print(OWN_REFERENCE[language])
         return
     try:
-        verdict = judge(name, answer, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's warnings would point at our lines, not at the student's
+            verdict = judge(name, answer, seed)
     except Exception as problem:  # ours, not the student's
         print(BROKEN[language].format(why=f"{type(problem).__name__}: {problem}"))
         return
     print(report(exercise, verdict, language))
     if not verdict.passed and verdict.written and in_notebook():
         draw(exercise, verdict, seed, language)
+
+
+def find(name: object) -> Exercise | None:
+    """The exercise of that name; without one, a line that says so."""
+    language = _state["language"]
+    try:
+        return get(str(name))
+    except KeyError:
+        if re.fullmatch(r"\d\d_w\d+", str(name)):
+            print(WRITTEN[language])
+            return None
+        near = ", ".join(near_names(str(name)))
+        print(NO_NAME[language].format(name=name) + (NEAR[language].format(names=near) if near else ""))
+        return None
 
 
 def report(exercise: Exercise, verdict: Verdict, language: str) -> str:
@@ -77,7 +119,13 @@ def report(exercise: Exercise, verdict: Verdict, language: str) -> str:
     if not verdict.passed or exercise.driver != "letter":
         lines.append(f"→ {verdict.message(language)}")
     if exercise.driver != "letter":
-        lines += [f"  {'✓' if c.passed else '✗'} {c.label[language]}{detail(c, language)}" for c in verdict.cases]
+        said = ""
+        for case in verdict.cases:
+            more = detail(case, language)
+            lines.append(
+                f"  {'✓' if case.passed else '✗'} {case.label[language]}{SAME[language] if more and more == said else more}"
+            )
+            said = more or said
     return "\n".join(lines)
 
 
@@ -88,14 +136,13 @@ def detail(case: CaseResult, language: str) -> str:
     return f" — {case.unexplained[language]}" if language == "en" else f"：{case.unexplained[language]}"
 
 
-def hint(name: str) -> None:
+def hint(name: str = "") -> None:
     """Print the next hint of an exercise, from a nudge to nearly there."""
     language = _state["language"]
-    try:
-        hints = get(name).hints
-    except KeyError as problem:
-        print(f"{NO_NAME[language]}: {problem.args[0]}")
+    exercise = find(name)
+    if exercise is None:
         return
+    hints = exercise.hints
     if not hints:
         print(NO_HINTS[language])
         return
@@ -116,6 +163,7 @@ def use(name: str, answer: Any) -> Any:
     Raises:
         KeyError: if there is no such exercise.
     """
+    refuse_inside()
     language = _state["language"]
     exercise = get(name)
     try:
@@ -143,7 +191,8 @@ def draw(exercise: Exercise, verdict: Verdict, seed: int, language: str) -> None
 
         from course_lib.plots import compare_matrices
 
-        for mine, expected in picture_of(exercise, verdict, seed):
+        for label, mine, expected in picture_of(exercise, verdict, seed):
+            print(PICTURE[language].format(label=label[language]))
             figure = compare_matrices(mine, expected)
             display(figure)
             pyplot.close(figure)

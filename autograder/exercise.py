@@ -253,9 +253,15 @@ def get(name: str) -> Exercise:
     """
     load_all()
     if name not in _exercises:
-        near = difflib.get_close_matches(str(name), _exercises, n=3)
+        near = near_names(name)
         raise KeyError(f"no exercise is called {name!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
     return _exercises[name]
+
+
+def near_names(name: str) -> list[str]:
+    """Names of exercises that look like `name`."""
+    load_all()
+    return difflib.get_close_matches(name, _exercises, n=3)
 
 
 def names(lesson: str | None = None) -> list[str]:

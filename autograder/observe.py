@@ -4,8 +4,10 @@ This is the part that runs next to the student's code (in the notebook, or in th
 references nor expected values.
 """
 
+import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch import Tensor
 from autograder.guard import ForbiddenCall, Sighting, watch
 
 NUMBERS = (bool, int, float, str, type(None))
+CUT_OFF = "cut off from the inputs"
 LARGEST_OUTPUT = 1 << 24  # entries of one returned tensor that are kept; more is reported, not stored
 
 
@@ -68,10 +71,27 @@ def call_function(answer: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def read_letter(answer: Any) -> Any:
-    """The letter of a multiple-choice answer; an empty one counts as not written yet."""
+    """The letter of a multiple-choice answer, also as "(B)" or in full width; an empty one is not written yet."""
     if answer is None or answer is ... or (isinstance(answer, str) and not answer.strip()):
         raise NotImplementedError
-    return answer.strip().lower() if isinstance(answer, str) else answer
+    return unicodedata.normalize("NFKC", answer).strip(" \t\n().[]、。").lower() if isinstance(answer, str) else answer
+
+
+# True while an answer runs: a check inside an answer would never end.
+running: ContextVar[bool] = ContextVar("running", default=False)
+INSIDE = (
+    "check() or use() is called inside the function: move it below / 函式裡面呼叫了 check() 或 use()，請移到函式外面"
+)
+
+
+def refuse_inside() -> None:
+    """Called by check and use.
+
+    Raises:
+        RuntimeError: if an answer is being tried just now.
+    """
+    if running.get():
+        raise RuntimeError(INSIDE)
 
 
 DRIVERS: dict[str, Callable[..., Any]] = {"function": call_function, "letter": read_letter}
@@ -91,6 +111,7 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
     sightings: list[Sighting] = []
     value: Any = None
     error: str | None = None
+    token = running.set(True)
     with settings_kept() as changed_settings, watch(forbidden, sightings), torch.enable_grad():
         try:
             value = DRIVERS[driver](answer, *args, **kwargs)
@@ -101,10 +122,10 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
             error = f"NotImplementedError: {problem}"
         except ForbiddenCall as problem:
             error = str(problem)
-        except RecursionError:
-            error = "RecursionError: the function calls itself without end"
         except Exception as problem:
             error = describe(problem)
+        finally:
+            running.reset(token)
     changed_inputs = tuple(changed(call.args, args)) + tuple(changed(call.kwargs, kwargs))
     gradients, gradient_error = None, None
     if error is None and wants_gradients:
@@ -224,7 +245,7 @@ def differentiate(
     ):
         return None, "the result has another shape"
     if not wanted:
-        return None, "the result is cut off from the inputs (detach, .item(), .data, no_grad or a new tensor)"
+        return None, CUT_OFF
     try:
         grads = torch.autograd.grad(
             [y for y, _ in wanted], inputs, [w.to(y.dtype) for y, w in wanted], allow_unused=True

@@ -17,9 +17,10 @@ import torch
 from nbformat import NotebookNode
 from nbgrader.utils import compute_checksum
 
+from autograder.cases import calls
 from autograder.exercise import Exercise, get
 from autograder.guard import forbidden_in_source
-from autograder.judging import calls, decide
+from autograder.judging import decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
 from autograder.pipeline.bookkeeping import Books

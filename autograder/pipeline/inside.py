@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from autograder.guard import Sighting
-from autograder.observe import observe
+from autograder.observe import observe, refuse_inside
 from autograder.wire import dumps, loads
 
 
@@ -36,16 +36,17 @@ def hint(name: str) -> None:
 
 def use(name: str, answer: Any) -> Any:
     """In a notebook: the student's function or the course's. Here only the student's own exists."""
+    refuse_inside()
     return answer
 
 
 def check(name: str, answer: Any, seed: int = 0) -> None:
     """Run `answer` on the inputs drawn for this submission and send out what it did, case by case."""
+    refuse_inside()
     if name != state.open_check or name not in state.plan:
         return  # the student's own extra call of check: nothing to do when graded
     plan = state.plan[name]
     for i, text in enumerate(plan["calls"]):
-        state.send({"event": "case", "name": name, "case": i})
         state.trapped = []
         seen = observe(answer, loads(text), plan["driver"], tuple(plan["forbidden"]))
         if state.trapped:

@@ -38,13 +38,13 @@ class Limits:
     """What one notebook may use.
 
     Attributes:
-        cell_seconds: processor time of one cell, and of one case of a check; six times as long by the clock.
+        cell_seconds: processor time of one cell; a check runs all its cases in it. Six times as long by the clock.
         total_seconds: of the whole notebook, repeats after a broken cell included.
         memory_bytes: beyond what the worker had mapped after importing torch.
     """
 
     cell_seconds: float = 10.0
-    total_seconds: float = 120.0
+    total_seconds: float = 300.0
     memory_bytes: int = 2 << 30
 
 

@@ -203,7 +203,7 @@ class Watch:
     deadline: float
     cell: int | None = None
     since: float = 0.0
-    used: float | None = None  # processor seconds when the open cell or case began
+    used: float | None = None  # processor seconds when the open cell began
     received: int = 0
     pieces: list[bytes] = field(default_factory=list)  # of a line that has not ended yet
     done: bool = False
@@ -239,8 +239,6 @@ class Watch:
             return
         if kind == "start" and event.get("cell") in range(len(self.job["cells"])):
             self.cell, self.since, self.used = event["cell"], time.monotonic(), None
-        elif kind == "case":
-            self.since, self.used = time.monotonic(), None
         elif kind == "done":
             self.done = True
         elif kind == "cell" or (kind == "observation" and event.get("name") == self.open_check()):

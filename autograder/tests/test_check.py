@@ -54,9 +54,8 @@ def test_not_started_is_no_error(capsys):
 
 
 STRANGE = {
-    "none": None,
-    "number": 3,
     "class": dict,
+    "no return": lambda q, K: None,
     "raises": lambda q, K: 1 / 0,
     "endless recursion": lambda q, K: STRANGE["endless recursion"](q, K),
     "wrong arguments": lambda: 1,
@@ -80,11 +79,81 @@ def test_whatever_the_answer_there_is_no_traceback(capsys, answer):
     assert "Traceback" not in captured.out + captured.err
 
 
+@pytest.mark.parametrize("answer, kind", [(None, "NoneType"), (3, "int"), ("relevance", "str"), ((1, 2), "tuple")])
+def test_a_value_in_place_of_the_function_is_one_line(capsys, answer, kind):
+    check("relevance", answer)
+    out = capsys.readouterr().out
+    assert 'check("relevance", relevance)' in out and kind in out and out.count("\n") == 1
+
+
+def test_calls_without_arguments_say_how(capsys):
+    check()
+    check(right)
+    hint()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == lines[1] and 'check("attend", attend)' in lines[0] and len(lines) == 3
+
+
+def test_a_written_answer_has_no_check(capsys):
+    check("03_w1", "text")
+    hint("03_w1")
+    assert capsys.readouterr().out.count("graded by your instructor") == 2
+
+
+@pytest.mark.parametrize("call", ["check", "use", "judge"])
+def test_a_check_inside_the_function_ends_and_says_so(capsys, call):
+    def relevance(q, K):
+        if call == "judge":
+            autograder.judge("relevance", relevance)
+        else:
+            getattr(autograder, call)("relevance", relevance)
+        return K @ q
+
+    check("relevance", relevance)
+    out = capsys.readouterr().out
+    assert "called inside the function" in out and len(out) < 3000
+    check("relevance", right)
+    assert capsys.readouterr().out.startswith("✓")
+
+
+@pytest.mark.parametrize("letter", ["b", "B", " b ", "(b)", "b.", "ｂ", "（Ｂ）", "b)", "b、"])
+def test_letters_as_people_write_them(letter):
+    assert autograder.judge("02_q1", letter).points == 1
+
+
+@pytest.mark.parametrize("letter", ["e", "ab", "3", 3, ["b"], True, "最後一個"])
+def test_what_is_no_letter_is_told_so(letter):
+    verdict = autograder.judge("02_q1", letter)
+    assert verdict.points == 0 and verdict.mistake is None and "a, b, c or d" in verdict.message("en")
+
+
+def test_a_forgotten_return_is_said_once(capsys):
+    check("relevance", lambda q, K: None)
+    out = capsys.readouterr().out
+    assert "is a return missing?" in out and out.count("is a return missing?") <= 2 and "the same" in out
+
+
+def test_only_float64_failing_closely_is_a_matter_of_precision():
+    verdict = autograder.judge("relevance", lambda q, K: (K.float() @ q.float()).to(q.dtype))
+    assert verdict.mistake == "lower_precision" and "float64" in verdict.message("en")
+
+
+def test_a_missing_gradient_is_told_in_the_language():
+    verdict = autograder.judge("relevance", lambda q, K: (K @ q).detach())
+    text = next(case.difference for case in verdict.cases if case.difference)
+    assert "cut off" in text["en"] and "斷開" in text["zh-TW"] and "cut off" not in text["zh-TW"]
+
+
+def test_warnings_of_the_answer_are_not_blamed_on_ours(capsys, recwarn):
+    check("relevance", lambda q, K: torch.tensor(K @ q))
+    assert not recwarn.list
+
+
 def test_an_unknown_name_suggests_a_near_one(capsys):
     check("relevanse", right)
     assert "relevance" in capsys.readouterr().out
     hint("nothing like it")
-    assert capsys.readouterr().out.startswith("There is no exercise of that name")
+    assert capsys.readouterr().out.startswith("There is no exercise called")
 
 
 def test_hints_come_one_by_one_and_start_again(capsys):

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from autograder import get, judge, names
+from autograder.cases import calls
 from autograder.exercise import Exercise, Mistake
 from autograder.guard import forbidden_in_source
-from autograder.judging import calls
 from autograder.observe import tensors_in
 from autograder.pipeline.glossary import findings, prose
 from autograder.tests.right_answers import RIGHT

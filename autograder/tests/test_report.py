@@ -212,7 +212,8 @@ def test_a_stub_is_not_shown_as_an_answer(a_class: Path) -> None:
 
 
 def test_feedback_gives_nothing_of_the_reference_away(tmp_path: Path, lessons: Path) -> None:
-    from autograder.judging import calls, judge
+    from autograder.cases import calls
+    from autograder.judging import judge
     from autograder.pipeline.records import grade_of
 
     name = "relevance"

@@ -1,0 +1,106 @@
+"""What an answer is asked: the calls of all cases for a seed, and what the reference makes of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.exercise import Case, Draw, Exercise
+from autograder.observe import Call, Observation, observe, tensors_in
+
+HALF = (torch.float16, torch.bfloat16)
+NUDGES = 3  # a single nudge of a single number may cancel by chance; three hardly do
+
+
+def calls(exercise: Exercise, seed: int) -> list[Call]:
+    """The calls of all cases for one seed, the directions of their gradients included."""
+    return [prepared(exercise, case, seed).call for case in exercise.cases]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A case with its inputs and what the reference makes of them."""
+
+    call: Call
+    exact: Observation  # the reference in float64
+    plain: Observation  # the plain formula in the inputs' own dtype
+    dtype: torch.dtype  # of the floating-point inputs
+    nudged: tuple[Observation, ...]  # the reference in float64 on inputs moved by one rounding of float32
+    magnitude: float  # see `Case.magnitude`
+
+
+@lru_cache(maxsize=4096)
+def prepared(exercise: Exercise, case: Case, seed: int) -> Prepared:
+    draw = Draw(exercise.seed_of(case, seed), case.dtype)
+    drawn = case.draw(draw)
+    args, kwargs = (
+        drawn if len(drawn) == 2 and isinstance(drawn[1], dict) and isinstance(drawn[0], tuple) else (drawn, {})
+    )
+    call = Call(tuple(args), dict(kwargs))
+    if case.gradients:
+        result = observe(exercise.reference, call, exercise.driver).value
+        directions = tuple(
+            draw.normal(*y.shape).to(y.dtype) if y.is_floating_point() else None for y in tensors_in(result)
+        )
+        call = replace(call, cotangents=directions)
+    exact = observe(exercise.reference, as_double(call), exercise.driver)
+    if exact.error is not None:
+        raise RuntimeError(f"the reference of {exercise.name} fails on case {case.name}: {exact.error}")
+    return Prepared(
+        call,
+        exact,
+        observe(exercise.plain or exercise.reference, call, exercise.driver),
+        case.dtype,
+        tuple(
+            observe(exercise.reference, nudge(as_double(call), draw), exercise.driver)
+            for _ in range(0 if case.dtype in HALF else NUDGES)
+        ),
+        case.magnitude,
+    )
+
+
+def as_double(value: Any) -> Any:
+    """Every floating-point tensor inside `value` in float64."""
+    return mapped(value, lambda x: x.double() if x.is_floating_point() else x)
+
+
+def nudge(value: Any, draw: Draw) -> Any:
+    """Every number moved by about one float32 rounding, each by its own amount, so that moves do not cancel in differences."""
+    eps = torch.finfo(torch.float32).eps / 2
+
+    def move(x: Tensor) -> Tensor:
+        if not x.is_floating_point():
+            return x
+        return x * (1 + eps * draw.normal(*x.shape).double())
+
+    return replace(mapped(value, move), cotangents=value.cotangents)
+
+
+def mapped(value: Any, f: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        return f(value)
+    if isinstance(value, tuple):
+        return tuple(mapped(item, f) for item in value)
+    if isinstance(value, dict):
+        return {key: mapped(item, f) for key, item in value.items()}
+    if isinstance(value, Call):
+        return Call(mapped(value.args, f), mapped(value.kwargs, f), mapped(value.cotangents, f))
+    if hasattr(value, "__dataclass_fields__"):
+        return replace(value, **{key: mapped(getattr(value, key), f) for key in value.__dataclass_fields__})
+    return value
+
+
+def value_part(seen: Observation, i: int) -> Any:
+    values = parts(seen.value)
+    return values[i] if i < len(values) else None
+
+
+def gradient_part(seen: Observation, i: int) -> Any:
+    return seen.gradients[i] if seen.gradients is not None and i < len(seen.gradients) else None
+
+
+def parts(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)

@@ -1,0 +1,245 @@
+"""How an answer is compared with the reference: type, shape, dtype, finiteness, values, gradients, side effects."""
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autograder.cases import HALF, Prepared, gradient_part, parts, value_part
+from autograder.exercise import Exercise
+from autograder.observe import CUT_OFF, Call, Observation, Opaque, tensors_in
+from autograder.text import Text, both
+
+# How far a right answer may be from the exact value, in units of what rounding does to the reference. That is itself a
+# sample and small by luck now and then: with a factor of 16, and nudges all of one size, a right answer failed once in
+# some thousands (scores of 10⁴ whose nudges cancelled in the softmax). With these values none of 8 850 failed, and the
+# worst came to 0.8 of what is allowed. The nearest mistake, the one-pass variance, is hundreds of roundings away.
+ROUNDING_FACTOR = 64.0
+ROUNDING_FLOOR = 64.0  # units of the dtype's epsilon, relative to the largest entry
+
+
+def compare(exercise: Exercise, case: Prepared, seen: Observation, precision: torch.dtype | None = None) -> Text | None:
+    """What differs first between an answer and the reference, or None.
+
+    `precision` judges the values as if they were of a coarser dtype.
+    """
+    if seen.not_written:
+        return both("not written yet.", "尚未作答。")
+    if seen.error is not None:
+        return both(f"your function stopped with {seen.error}", f"函式執行到一半就停了：{seen.error}")
+    if seen.changed_inputs:
+        which = ", ".join(argument_names(exercise, seen.changed_inputs))
+        return both(f"it changes its argument {which} in place.", f"就地改動了引數 {which}。")
+    if seen.changed_settings:
+        which = ", ".join(seen.changed_settings)
+        return both(f"it changes a global setting of torch: {which}.", f"改動了 torch 的全域設定：{which}。")
+    if seen.value is None:
+        return both("it returns None: is a return missing?", "回傳的是 None：是不是忘了 return？")
+    difference = compare_values(exercise, case, seen.value, precision)
+    if difference is None and case.call.cotangents is not None:
+        difference = compare_gradients(exercise, case, seen, precision)
+    return difference
+
+
+def compare_values(exercise: Exercise, case: Prepared, value: Any, precision: torch.dtype | None) -> Text | None:
+    if isinstance(case.exact.value, str):
+        return compare_letter(case.exact.value, value)
+    expected, got = parts(case.exact.value), parts(value)
+    if isinstance(case.exact.value, tuple) != isinstance(value, tuple) or len(expected) != len(got):
+        kind = "tuple" if isinstance(case.exact.value, tuple) else type_name(expected[0])
+        count = f" of {len(expected)}" if kind == "tuple" else ""
+        mine = f"a tuple of {len(got)}" if isinstance(value, tuple) else type_name(value)
+        mine_zh = f"{len(got)} 個值的 tuple" if isinstance(value, tuple) else type_name(value)
+        count_zh = f"（{len(expected)} 個值）" if count else ""
+        return both(f"it should return a {kind}{count}, not {mine}.", f"應該回傳 {kind}{count_zh}，而不是 {mine_zh}。")
+    for i, (e, g) in enumerate(zip(expected, got)):
+        name = exercise.results[i] if i < len(exercise.results) else f"result {i + 1}"
+        dtype = result_dtype(case, i)
+        allowed = allowed_error(
+            e, precision or dtype, rounding_of(case, partial(value_part, i=i), precision or dtype), case.magnitude
+        )
+        difference = compare_leaf(both(name, f"{name} "), e, g, dtype, allowed, exercise.exact_zeros)
+        if difference is not None:
+            return difference
+    return None
+
+
+def compare_letter(expected: str, got: Any) -> Text | None:
+    if got not in tuple("abcd"):
+        return both("write one letter: a, b, c or d.", "請只填 a、b、c、d 其中一個字母。")
+    return None if got == expected else both("this choice is not the right one.", "這個選項不對。")
+
+
+def compare_gradients(
+    exercise: Exercise, case: Prepared, seen: Observation, precision: torch.dtype | None
+) -> Text | None:
+    if seen.gradient_error == CUT_OFF:
+        return both(
+            "no gradient flows back: the result is cut off from the inputs (detach, .item(), .data, no_grad, a new tensor).",
+            "梯度傳不回去：結果和輸入斷開了（detach、.item()、.data、no_grad，或另建的張量）。",
+        )
+    if seen.gradient_error is not None or seen.gradients is None:
+        why = seen.gradient_error or ""
+        return both(f"no gradient flows back: {why}.", f"梯度傳不回去：{why}。")
+    inputs = float_arguments(exercise, case.call)
+    for i, (name, x) in enumerate(inputs):
+        expected = (case.exact.gradients or ())[i]
+        got = seen.gradients[i] if i < len(seen.gradients) else None
+        if expected is None or not expected.abs().max() > 0:
+            expected = torch.zeros_like(x, dtype=torch.float64)
+        if got is None:
+            got = torch.zeros_like(x)
+        dtype = precision or x.dtype
+        allowed = allowed_error(expected, dtype, rounding_of(case, partial(gradient_part, i=i), dtype))
+        label = both(f"the gradient with respect to {name}", f"對 {name} 的梯度")
+        difference = compare_leaf(label, expected, got, x.dtype, allowed, False)
+        if difference is not None:
+            return difference
+    return None
+
+
+def compare_leaf(
+    name: Text, expected: Any, got: Any, dtype: torch.dtype | None, allowed: float, exact_zeros: bool
+) -> Text | None:
+    en, zh = name["en"], name["zh-TW"]
+    if not isinstance(expected, Tensor):
+        return compare_number(name, expected, got)
+    if not isinstance(got, Tensor):
+        kind = type_name(got)
+        return both(f"{en} should be a torch.Tensor, not {kind}.", f"{zh}應該是 torch.Tensor，而不是 {kind}。")
+    for what, what_zh, e, g in (
+        ("have shape", "的形狀", shape_text(expected), shape_text(got)),
+        ("be of", "的 dtype ", dtype, got.dtype),
+        ("be on", "所在的裝置", expected.device.type, got.device.type),
+    ):
+        if e != g:
+            return both(f"{en} should {what} {e}, not {g}.", f"{zh}{what_zh}應該是 {e}，而不是 {g}。")
+    if not expected.is_floating_point():
+        wrong = got != expected
+        return None if not bool(wrong.any()) else where_wrong(name, wrong, None)
+    mine = got.detach().cpu().double()
+    finite = expected.isfinite()
+    odd = (mine.isfinite() != finite) | (~finite & ~same_nonfinite(mine, expected))
+    if bool(odd.any()):
+        what = "NaN" if bool(mine[odd].isnan().any()) else "inf" if bool(mine[odd].isinf().any()) else "finite numbers"
+        share, share_zh = (
+            (f" ({percent(odd)} of its entries)", f"（占 {percent(odd)}）") if odd.numel() > 1 else ("", "")
+        )
+        return both(f"{en} holds {what} where it should not{share}.", f"{zh}出現了不該有的 {what}{share_zh}。")
+    error = torch.where(finite, (mine - expected).abs(), 0.0)
+    wrong = error > allowed
+    if exact_zeros:
+        # Below the smallest normal float64 it is the underflow of a weight, which may end a little earlier or later.
+        wrong = wrong | ((expected == 0) & (mine.abs() >= torch.finfo(torch.float64).tiny))
+    return None if not bool(wrong.any()) else where_wrong(name, wrong, error)
+
+
+def compare_number(name: Text, expected: Any, got: Any) -> Text | None:
+    en, zh = name["en"], name["zh-TW"]
+    if not (type(got) is type(expected) or (type(expected) is float and type(got) is int)):
+        e, g = type_name(expected), type_name(got)
+        return both(f"{en} should be a Python {e}, not {g}.", f"{zh}應該是 Python 的 {e}，而不是 {g}。")
+    if isinstance(expected, float):
+        if math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12):
+            return None
+        ratio = f"{got / expected:.4g}" if expected else "–"
+        return both(f"{en} is {ratio} times what it should be.", f"{zh}是正確值的 {ratio} 倍。")
+    return None if got == expected else both(f"{en} is off by {got - expected}.", f"{zh}差了 {got - expected}。")
+
+
+def where_wrong(name: Text, wrong: Tensor, error: Tensor | None) -> Text:
+    """First wrong entry, by how much, and what share is right."""
+    index = wrong.nonzero()[0].tolist()
+    place = f"[{', '.join(map(str, index))}]" if index else ""
+    by = f" by {error[tuple(index)].item():.3g}" if error is not None else ""
+    by_zh = f"差 {error[tuple(index)].item():.3g}" if error is not None else "不對"
+    right, right_zh = "", ""
+    if wrong.numel() > 1:
+        share = percent(~wrong)
+        right, right_zh = f"; {share} of its entries are right", f"；有 {share} 的數是對的"
+    return both(f"{name['en']}{place} is off{by}{right}.", f"{name['zh-TW'].strip()}{place} {by_zh}{right_zh}。")
+
+
+def allowed_error(exact: Any, dtype: torch.dtype | None, rounding: float, magnitude: float = 0.0) -> float:
+    """How far a right answer in `dtype` may be from `exact`.
+
+    Half precision: twice the error of the plain formula in the same dtype (flash-attn's rule), with a floor of two
+    units in the last place of the largest entry. Otherwise: `ROUNDING_FACTOR` times what rounding does to the
+    reference, with a floor of `ROUNDING_FLOOR` ε.
+    """
+    if dtype is None or not isinstance(exact, Tensor) or not exact.is_floating_point():
+        return 0.0
+    finite = exact[exact.isfinite()]
+    scale = max(magnitude, float(finite.abs().max()) if finite.numel() else 0.0)
+    eps = torch.finfo(dtype).eps
+    if dtype in HALF:
+        ulp = eps * 2.0 ** math.floor(math.log2(scale)) if scale else 0.0
+        return max(2 * rounding, 2 * ulp, torch.finfo(dtype).smallest_normal)
+    return max(ROUNDING_FACTOR * rounding, ROUNDING_FLOOR * eps * scale)
+
+
+def rounding_of(case: Prepared, part: Callable[[Observation], Any], dtype: torch.dtype | None) -> float:
+    """What rounding does to this part of the result in `dtype`: the plain formula's own error, and (from float32 up)
+    the effect of moving the inputs by one rounding."""
+    exact = part(case.exact)
+    if not isinstance(exact, Tensor) or not exact.is_floating_point() or dtype is None:
+        return 0.0
+    own = largest_gap(part(case.plain), exact)
+    if dtype in HALF:
+        return own
+    moved = max(largest_gap(part(seen), exact) for seen in case.nudged)
+    return max(own, moved * torch.finfo(dtype).eps / torch.finfo(torch.float32).eps)
+
+
+def largest_gap(a: Any, b: Tensor) -> float:
+    if not isinstance(a, Tensor) or a.shape != b.shape:
+        return 0.0
+    gap = (a.double() - b.double()).abs()
+    gap = gap[gap.isfinite()]
+    return float(gap.max()) if gap.numel() else 0.0
+
+
+def result_dtype(case: Prepared, i: int) -> torch.dtype | None:
+    """The dtype that part i of the result should have: that of the inputs for floats, the reference's own for the rest."""
+    value = parts(case.exact.value)[i]
+    if not isinstance(value, Tensor):
+        return None
+    if not value.is_floating_point():
+        return value.dtype
+    inputs = [x for x in tensors_in([case.call.args, *case.call.kwargs.values()]) if x.is_floating_point()]
+    return inputs[0].dtype if inputs else value.dtype
+
+
+def same_nonfinite(a: Tensor, b: Tensor) -> Tensor:
+    return (a.isnan() & b.isnan()) | (a == b)
+
+
+def percent(x: Tensor) -> str:
+    return f"{100 * float(x.double().mean()):.0f}%"
+
+
+def shape_text(x: Tensor) -> str:
+    return f"[{', '.join(map(str, x.shape))}]"
+
+
+def type_name(value: Any) -> str:
+    return value.type_name if isinstance(value, Opaque) else type(value).__name__
+
+
+def signature_of(exercise: Exercise) -> list[str]:
+    return list(inspect.signature(exercise.reference).parameters) if callable(exercise.reference) else []
+
+
+def argument_names(exercise: Exercise, keys: Sequence[str]) -> list[str]:
+    order = signature_of(exercise)
+    return [order[int(key)] if key.isdigit() and int(key) < len(order) else key for key in keys]
+
+
+def float_arguments(exercise: Exercise, call: Call) -> list[tuple[str, Tensor]]:
+    order = signature_of(exercise)
+    named = [*zip(order, call.args), *call.kwargs.items()]
+    return [(name, x) for name, x in named if isinstance(x, Tensor) and x.is_floating_point()]
