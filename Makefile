@@ -14,11 +14,17 @@ OUT ?= grades
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) --constraint constraints.txt
 
-.PHONY: grade test test-all lab build lint bench clean
+.PHONY: grade formgrader report test test-all lab build lint bench clean
 
 grade: $(VENV)/.instructor
 	@if [ "$(SUBMISSIONS)" = "$(SAMPLE)" ]; then $(BIN)/python -m autograder demo $(SAMPLE); fi
-	$(BIN)/python -m autograder grade $(SUBMISSIONS) --out $(OUT)
+	$(BIN)/python -m autograder grade "$(SUBMISSIONS)" --out "$(OUT)"
+
+formgrader: $(VENV)/.instructor
+	cd "$(OUT)/nbgrader" && "$(CURDIR)/$(BIN)/jupyter" lab
+
+report: $(VENV)/.instructor
+	$(BIN)/python -m autograder report "$(OUT)"
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
@@ -39,6 +45,7 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.grading
+	$(BIN)/python -m benchmarks.attention
 
 clean:
 	rm -rf build $(VENV)

@@ -38,4 +38,18 @@ class Positional:
         return (X + self.P) @ self.W
 
 
-FUNCTIONS: dict[str, type] = {cls.__name__: cls for cls in (Equivariant, Positional)}
+@dataclass(frozen=True)
+class PlaceScaled:
+    """f(X) = (X ∘ P) W: each place has its own scale, so a gap depends on which row moves there.
+
+    X: [N, d], P: [N, d], W: [d, d_out].
+    """
+
+    P: Tensor
+    W: Tensor
+
+    def __call__(self, X: Tensor) -> Tensor:
+        return (X * self.P) @ self.W
+
+
+FUNCTIONS: dict[str, type] = {cls.__name__: cls for cls in (Equivariant, Positional, PlaceScaled)}

@@ -6,12 +6,18 @@ zero weights and a zero output, never NaN and never the average of what was hidd
 
 import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.flash.tiled import tiled_attention
+from course_lib.linear import Linear
 from course_lib.masks import causal_mask, combine_masks
+
+if TYPE_CHECKING:
+    from course_lib.cache import LayerCache
 
 
 def softmax(scores: Tensor, dim: int = -1) -> Tensor:
@@ -166,7 +172,52 @@ def fused_attention(
     return output, None
 
 
-BACKENDS: dict[str, Backend] = {"explicit": explicit_attention, "fused": fused_attention}
+def tiled_backend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+    score_bias: Tensor | None,
+    dropout: float,
+) -> tuple[Tensor, Tensor | None]:
+    """FlashAttention in PyTorch: O(N) memory; hides by causality and key padding only."""
+    _refuse("tiled", score_bias, dropout)
+    return tiled_attention(q, k, v, mask, causal=causal, scale=scale), None
+
+
+def triton_backend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None,
+    causal: bool,
+    scale: float,
+    score_bias: Tensor | None,
+    dropout: float,
+) -> tuple[Tensor, Tensor | None]:
+    """FlashAttention as a Triton kernel, on CUDA; hides by causality and key padding only."""
+    from course_lib.flash.triton_kernel import triton_attention  # here, because importing Triton takes its time
+
+    _refuse("triton", score_bias, dropout)
+    return triton_attention(q, k, v, mask, causal=causal, scale=scale), None
+
+
+def _refuse(backend: str, score_bias: Tensor | None, dropout: float) -> None:
+    if score_bias is not None or dropout != 0:
+        what = "a score bias" if score_bias is not None else "dropout of the weights"
+        raise ValueError(f'backend "{backend}" cannot do {what}; use backend="explicit" or "fused"')
+
+
+BACKENDS: dict[str, Backend] = {
+    "explicit": explicit_attention,
+    "fused": fused_attention,
+    "tiled": tiled_backend,
+    "triton": triton_backend,
+}
 
 
 class MultiHeadAttention(nn.Module):
@@ -190,7 +241,8 @@ class MultiHeadAttention(nn.Module):
         bias: whether the four projections add a bias.
         scale: what the inner products are multiplied with; 1/√d_head if not given.
         dropout: share of the attention weights dropped in training mode.
-        backend: "explicit" (can return the weights) or "fused" (PyTorch's kernels: faster and leaner). Same numbers.
+        backend: "explicit" (can return the weights) or "fused" (PyTorch's kernels: faster and leaner) take any mask;
+            "tiled" and "triton" (:mod:`course_lib.flash`) take causality and key padding. Same numbers.
 
     Raises:
         ValueError: if ``d_model`` is not divisible by ``n_heads`` (and no ``d_head`` is given), ``n_heads`` not by
@@ -233,10 +285,10 @@ class MultiHeadAttention(nn.Module):
         self.scale = 1 / math.sqrt(d_head) if scale is None else scale
         self.dropout = dropout
         self.backend = backend
-        self.w_q = nn.Linear(d_model, n_heads * d_head, bias=bias)
-        self.w_k = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
-        self.w_v = nn.Linear(d_model, n_kv_heads * d_head, bias=bias)
-        self.w_o = nn.Linear(n_heads * d_head, d_model, bias=bias)
+        self.w_q = Linear(d_model, n_heads * d_head, bias=bias)
+        self.w_k = Linear(d_model, n_kv_heads * d_head, bias=bias)
+        self.w_v = Linear(d_model, n_kv_heads * d_head, bias=bias)
+        self.w_o = Linear(n_heads * d_head, d_model, bias=bias)
 
     def forward(
         self,
@@ -247,6 +299,9 @@ class MultiHeadAttention(nn.Module):
         *,
         causal: bool = False,
         score_bias: Tensor | None = None,
+        rotate: Callable[[Tensor], Tensor] | None = None,
+        cache: "LayerCache | None" = None,
+        projected: tuple[Tensor, Tensor] | None = None,
         return_weights: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from ``query`` to ``key`` and ``value``.
@@ -258,28 +313,36 @@ class MultiHeadAttention(nn.Module):
             mask: boolean, True = may attend, broadcasts to ``[B, h, N, M]``.
             causal: also hide the future, aligned at the bottom right as in :func:`course_lib.masks.causal_mask`.
             score_bias: added to the scaled scores, broadcasts to ``[B, h, N, M]``; finite (hide with ``mask``).
+            rotate: turns queries and keys ``[B, heads, N, d_head]`` by their positions (rotary positions).
+            cache: holds the keys and values of earlier tokens; ``key``'s are added, and M counts them all.
+            projected: in place of ``key`` and ``value``, what :meth:`keys_and_values` made of them before.
             return_weights: whether the weights are returned (before dropout).
 
         Returns:
             The output ``[B, N, d_model]`` and the weights ``[B, h, N, M]``, or ``None`` in their place.
 
         Raises:
-            ValueError: if the backend cannot return weights, or ``value`` is given without ``key``.
+            ValueError: if the backend cannot do what is asked (weights from all but "explicit"; any mask but key padding,
+                a score bias or dropout in "tiled" and "triton"), or ``value`` is given without ``key``.
             TypeError: if ``mask`` is not boolean.
         """
         if key is None and value is not None:
             raise ValueError("value is given without key")
         if mask is not None and mask.dtype != torch.bool:
             raise TypeError(f"mask must be boolean (True = may attend), got {mask.dtype}")
-        key = query if key is None else key
-        value = key if value is None else value
+        q = self._split_heads(self.w_q(query))  # [B, h, N, d_head]
+        k, v = projected or self.keys_and_values(query if key is None else key, value)  # [B, h_kv, M, d_head]
+        if rotate is not None:
+            q, k = rotate(q), rotate(k)
+        if cache is not None:
+            k, v = cache.update(cache.length, k, v)
 
         output, weights = BACKENDS[self.backend](
-            self._split_heads(self.w_q(query)),  # [B, h, N, d_head]
-            self._split_heads(self.w_k(key)),  # [B, h_kv, M, d_head]
-            self._split_heads(self.w_v(value)),  # [B, h_kv, M, d_head]
+            q,
+            k,
+            v,
             mask=mask,
-            causal=causal,
+            causal=causal and q.shape[-2] > 1,  # the last query sees every key: nothing to hide from it alone
             scale=self.scale,
             score_bias=score_bias,
             dropout=self.dropout if self.training else 0.0,  # the kernels drop in evaluation too unless told 0
@@ -288,6 +351,11 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f'backend "{self.backend}" never forms the weights; use backend="explicit" to see them')
         output = output.transpose(1, 2).flatten(2)  # [B, N, h · d_head]: heads side by side again
         return self.w_o(output), weights if return_weights else None  # [B, N, d_model]
+
+    def keys_and_values(self, key: Tensor, value: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Project ``key`` and ``value`` (``key`` if not given), both ``[B, M, d_model]``, to ``[B, h_kv, M, d_head]``."""
+        value = key if value is None else value
+        return self._split_heads(self.w_k(key)), self._split_heads(self.w_v(value))
 
     def _split_heads(self, x: Tensor) -> Tensor:
         """[B, N, h · d_head] to [B, h, N, d_head]. A view to this shape without the transpose would mix positions."""

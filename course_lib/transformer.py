@@ -1,183 +1,174 @@
-"""Whole models, built from the parts in the other files."""
+"""The Transformer of 2017: an encoder reads the source, a decoder writes the target. Also T5 and Whisper.
+
+The other whole models have their own files and can be imported from here too: :class:`LanguageModel` (decoder-only),
+:class:`MaskedLanguageModel` and :class:`TextEncoder` (encoder-only).
+"""
+
+from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from course_lib.cache import KVCache
 from course_lib.config import TransformerConfig
-from course_lib.feedforward import ACTIVATIONS
-from course_lib.layers import EncoderLayer
-from course_lib.norms import make_norm
+from course_lib.embedding import AudioEmbedding, TokenEmbedding, make_relative_bias, make_rotation
+from course_lib.language_model import LanguageModel
+from course_lib.masked_language_model import MaskedLanguageModel, TextEncoder
+from course_lib.stacks import Decoder, Encoder, initialise_evenly
+from course_lib.summary import Summarised
+
+__all__ = [
+    "AttentionMaps",
+    "Decoder",
+    "Encoder",
+    "LanguageModel",
+    "MaskedLanguageModel",
+    "TextEncoder",
+    "Transformer",
+]
 
 
-def _initialise(module: nn.Module) -> None:
-    """BERT's start: weights N(0, 0.02²), biases 0. Small embeddings keep the logits of the tied output small."""
-    if isinstance(module, nn.Linear | nn.Embedding):
-        nn.init.normal_(module.weight, std=0.02)
-    if isinstance(module, nn.Linear) and module.bias is not None:
-        nn.init.zeros_(module.bias)
+class AttentionMaps(NamedTuple):
+    """The attention weights of an encoder–decoder, for all layers and heads."""
+
+    encoder: Tensor | None  # [B, n_layers, h, S, S] over the source; None if only the decoder ran
+    decoder: Tensor  # [B, n_layers, h, N, keys] over the target
+    cross: Tensor  # [B, n_layers, h, N, S] from the target to the source
 
 
-class Encoder(nn.Module):
-    """A stack of encoder layers; with placement "pre" one more norm at the end.
+class Transformer(Summarised):
+    """Source tokens (or sound) and the target so far in, logits of the next target token out.
 
-    Args:
-        config: ``n_layers`` and what a layer needs.
-
-    Example:
-        >>> encoder = Encoder(TransformerConfig(d_model=8, n_heads=2, n_layers=3, d_ff=16))
-        >>> output, weights = encoder(torch.randn(2, 5, 8), return_weights=True)
-        >>> output.shape, weights.shape
-        (torch.Size([2, 5, 8]), torch.Size([2, 3, 2, 5, 5]))
-
-    Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3.1.
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.n_layers))
-        # In a "pre" stack nothing has normalised the sum of all residuals.
-        pre = config.placement == "pre"
-        self.final_norm = make_norm(config.norm, config.d_model, config.norm_eps) if pre else nn.Identity()
-
-    def forward(
-        self, x: Tensor, mask: Tensor | None = None, *, causal: bool = False, return_weights: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """Run all layers.
-
-        Args:
-            x: ``[B, N, d_model]``.
-            mask: boolean, True = may attend, broadcasts to ``[B, h, N, N]``.
-            causal: whether the future is hidden.
-            return_weights: whether the attention weights of all layers are returned.
-
-        Returns:
-            ``[B, N, d_model]``, and the weights ``[B, n_layers, h, N, N]`` or ``None``.
-        """
-        maps = []
-        for layer in self.layers:
-            x, weights = layer(x, mask, causal=causal, return_weights=return_weights)
-            maps.append(weights)
-        return self.final_norm(x), torch.stack(maps, dim=1) if return_weights else None
-
-
-class TextEncoder(nn.Module):
-    """BERT without its output layer: token ids in, one vector for each token out.
-
-    A token enters as the sum of three learned vectors: which token, at which position, in which segment.
+    Source and target share one vocabulary and one embedding matrix, which is also the output matrix (section 3.4).
+    With ``config.n_mels`` the source is sound instead.
 
     Args:
-        config: ``vocab_size``, ``max_positions``, ``n_segments`` and what the encoder needs.
+        config: as in the presets "vaswani_base", "t5" and "whisper".
 
     Example:
-        >>> model = TextEncoder(TransformerConfig.preset("bert", n_layers=1, vocab_size=50))
-        >>> tokens = torch.tensor([[5, 7, 0]])
-        >>> states, _ = model(tokens, mask=padding_mask(tokens))
-        >>> states.shape
-        torch.Size([1, 3, 768])
+        >>> model = Transformer(TransformerConfig.preset("vaswani_base", n_layers=1, vocab_size=50))
+        >>> source, target = torch.tensor([[5, 7, 9]]), torch.tensor([[1, 6]])
+        >>> logits, _ = model(source, target)
+        >>> logits.shape
+        torch.Size([1, 2, 50])
 
-    Reference: Devlin et al. 2018, https://arxiv.org/abs/1810.04805, section 3 and figure 2.
+    Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 3.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.token = nn.Embedding(config.vocab_size, config.d_model)
-        self.position = nn.Embedding(config.max_positions, config.d_model)
-        self.segment = nn.Embedding(config.n_segments, config.d_model) if config.n_segments else None
-        self.norm = make_norm(config.norm, config.d_model, config.norm_eps)
-        self.dropout = nn.Dropout(config.dropout)
+        self.embedding = TokenEmbedding(config)
+        self.audio_embedding = AudioEmbedding(config) if config.n_mels else None
+        self.encoder_bias = make_relative_bias(config, bidirectional=True)
+        self.decoder_bias = make_relative_bias(config, bidirectional=False)
         self.encoder = Encoder(config)
-        self.apply(_initialise)
+        self.decoder = Decoder(config)
+        self.encoder.apply(initialise_evenly)
+        self.decoder.apply(initialise_evenly)
 
-    def embed(self, tokens: Tensor, segments: Tensor | None = None) -> Tensor:
-        """The vectors that the first layer reads.
+    def new_cache(self, batch: int, length: int) -> KVCache:
+        """An empty cache for ``batch`` targets of up to ``length`` tokens, in the model's dtype and on its device."""
+        weight = self.embedding.token.weight
+        return KVCache.for_model(self.config, batch, length, weight.dtype, weight.device)
+
+    def encode(
+        self, source: Tensor, source_mask: Tensor | None = None, *, return_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Read the source.
 
         Args:
-            tokens: token ids ``[B, N]``.
-            segments: segment of each token ``[B, N]``; all 0 if not given.
+            source: token ids ``[B, S]``, or sound ``[B, n_mels, frames]``.
+            source_mask: boolean, True = may attend, broadcasts to ``[B, h, S, S]``; for padding ``[B, 1, 1, S]``.
+            return_weights: whether the attention weights are returned.
 
         Returns:
-            ``[B, N, d_model]``.
+            The memory ``[B, S, d_model]``, and the weights ``[B, n_layers, h, S, S]`` or ``None``.
+        """
+        positions = torch.arange(source.shape[1], device=source.device)
+        x = self.embedding(source, positions) if self.audio_embedding is None else self.audio_embedding(source)
+        return self.encoder(
+            x,
+            source_mask,
+            score_bias=None if self.encoder_bias is None else self.encoder_bias(positions, positions),
+            rotate=make_rotation(self.config, positions, x.dtype),
+            return_weights=return_weights,
+        )
+
+    def decode(
+        self,
+        target: Tensor,
+        memory: Tensor,
+        mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        *,
+        positions: Tensor | None = None,
+        cache: KVCache | None = None,
+        last_only: bool = False,
+        return_weights: bool = False,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
+        """Guess the token after each target token.
+
+        Args:
+            target: token ids ``[B, N]``; with a cache only those that it does not hold yet, one or many.
+            memory: what :meth:`encode` returned ``[B, S, d_model]``.
+            mask: of the target; boolean, True = may attend, broadcasts to ``[B, h, N, keys]``, cached ones counted.
+            memory_mask: of the memory, broadcasts to ``[B, h, N, S]``; the ``source_mask`` for padding.
+            positions: where the tokens stand, ``[N]`` or ``[B, N]``; from the end of the cache on if not given.
+            cache: keys and values of the tokens before, to which these are added.
+            last_only: whether only the last token's logits are computed.
+            return_weights: whether the attention weights are returned.
+
+        Returns:
+            Logits ``[B, N, V]``, and the weights of both attentions (see :class:`AttentionMaps`) or ``None``.
 
         Raises:
-            ValueError: if N exceeds ``max_positions``, or segments are given to a model without them.
+            ValueError: if a position is beyond ``max_positions``, or the cache is full.
         """
-        n = tokens.shape[1]
-        if n > self.config.max_positions:
-            raise ValueError(f"{n} tokens, but the model has learned {self.config.max_positions} positions")
-        x = self.token(tokens) + self.position.weight[:n]  # [B, N, d_model]
-        if self.segment is not None:
-            x = x + self.segment(torch.zeros_like(tokens) if segments is None else segments)
-        elif segments is not None:
-            raise ValueError("segments are given, but the model has none (n_segments = 0)")
-        return self.dropout(self.norm(x))
+        start = 0 if cache is None else cache.length
+        place = torch.arange(start + target.shape[1], device=target.device)  # in the padded sequence
+        positions = place[start:] if positions is None else positions
+        x = self.embedding(target, positions)
+        states, weights = self.decoder(
+            x,
+            memory,
+            mask,
+            memory_mask,
+            score_bias=None if self.decoder_bias is None else self.decoder_bias(place[start:], place),
+            rotate=make_rotation(self.config, positions, x.dtype),
+            cache=cache,
+            return_weights=return_weights,
+        )
+        return self.embedding.logits(states[:, -1:] if last_only else states), weights
 
     def forward(
         self,
-        tokens: Tensor,
-        mask: Tensor | None = None,
-        segments: Tensor | None = None,
+        source: Tensor,
+        target: Tensor,
+        source_mask: Tensor | None = None,
+        target_mask: Tensor | None = None,
         *,
         return_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Read the tokens.
+    ) -> tuple[Tensor, AttentionMaps | None]:
+        """Guess every target token from the source and the target tokens before it (training).
 
         Args:
-            tokens: token ids ``[B, N]``.
-            mask: boolean, True = may attend, broadcasts to ``[B, h, N, N]``; for padding
-                :func:`course_lib.masks.padding_mask`.
-            segments: segment of each token ``[B, N]``; all 0 if not given.
-            return_weights: whether the attention weights of all layers are returned.
+            source: token ids ``[B, S]``, or sound ``[B, n_mels, frames]``.
+            target: token ids ``[B, N]``, shifted right: the start token first, the last token left out.
+            source_mask: padding of the source ``[B, 1, 1, S]``, True = may attend; for sound not needed.
+            target_mask: padding of the target ``[B, 1, 1, N]``.
+            return_weights: whether all attention weights are returned.
 
         Returns:
-            The last layer's states ``[B, N, d_model]``, and the weights ``[B, n_layers, h, N, N]`` or ``None``.
+            Logits ``[B, N, V]``, and the weights or ``None``.
         """
-        return self.encoder(self.embed(tokens, segments), mask, return_weights=return_weights)
+        memory, maps = self.encode(source, source_mask, return_weights=return_weights)
+        logits, both = self.decode(target, memory, target_mask, source_mask, return_weights=return_weights)
+        return logits, None if both is None else AttentionMaps(maps, *both)
 
-
-class MaskedLanguageModel(nn.Module):
-    """BERT: guesses the token at every position from both sides.
-
-    The states pass one more layer, norm(φ(x W + b)), and are compared with every token's embedding: the output matrix
-    *is* the embedding matrix (tied).
-
-    Args:
-        config: as for :class:`TextEncoder`; ``activation`` must be a plain one.
-
-    Raises:
-        ValueError: if ``config.activation`` is not in ``ACTIVATIONS``.
-
-    Example:
-        >>> model = MaskedLanguageModel(TransformerConfig.preset("bert", n_layers=1, vocab_size=50))
-        >>> logits, _ = model(torch.tensor([[5, 7, 0]]))
-        >>> logits.shape
-        torch.Size([1, 3, 50])
-
-    Reference: Devlin et al. 2018, https://arxiv.org/abs/1810.04805, section 3.1, task 1.
-    """
-
-    def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        if config.activation not in ACTIVATIONS:
-            raise ValueError(f"the output layer needs one of {', '.join(ACTIVATIONS)}, got {config.activation!r}")
-        self.config = config
-        self.text_encoder = TextEncoder(config)
-        self.activation = ACTIVATIONS[config.activation]
-        self.transform = nn.Linear(config.d_model, config.d_model)
-        self.norm = make_norm(config.norm, config.d_model, config.norm_eps)
-        self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
-        _initialise(self.transform)
-
-    def forward(
-        self,
-        tokens: Tensor,
-        mask: Tensor | None = None,
-        segments: Tensor | None = None,
-        *,
-        return_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """As :meth:`TextEncoder.forward`, with logits ``[B, N, V]`` in the place of the states."""
-        states, weights = self.text_encoder(tokens, mask, segments, return_weights=return_weights)
-        states = self.norm(self.activation(self.transform(states)))  # [B, N, d_model]
-        return F.linear(states, self.text_encoder.token.weight, self.output_bias), weights  # [B, N, V]
+    def example(self, batch: int, n_tokens: int) -> tuple[Tensor, ...]:
+        """Input of the right kind, for :meth:`summary`."""
+        tokens = torch.zeros(batch, n_tokens, dtype=torch.long)
+        if self.audio_embedding is None:
+            return tokens, tokens
+        return torch.zeros(batch, self.config.n_mels, 2 * self.config.max_source_positions), tokens

@@ -7,6 +7,9 @@
 # numbers into weights.
 #
 # **Time** about 70 minutes: 40 for reading, 30 for the exercises.
+#
+# We test what some articles and lecture notes say about attention; "the article" is one that uses the sentence about
+# the cat below.
 # %% [markdown] lang="zh-TW"
 # # 02 · Q/K/V：拿問題去找最適合的答案
 #
@@ -15,6 +18,8 @@
 # **先備知識**是第 00 課的兩件事：列向量乘矩陣，就是把矩陣的各列做線性組合；softmax 能把任意實數變成權重。
 #
 # **時間**約 70 分鐘：閱讀 40 分鐘，練習 30 分鐘。
+#
+# 本課常提到的「講義」「文章」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 # %% tags=["setup"]
 import math
 from collections.abc import Callable
@@ -187,7 +192,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 #   is computed in float64 all the way.
 # - Do not change the inputs. They may be views (non-contiguous).
 # - `[..., N, d]` means any number of leading dimensions, none included.
-# - Each answer is judged alone: do not call your other answers.
+# - Best not to call your other answers: if one is wrong, both lose points.
 # - `torch.softmax` is allowed from here on. Ready-made attention is not, nor is `course_lib`.
 #
 # Stuck? Run `hint("attend")` in a cell of your own.
@@ -199,7 +204,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 # - 收張量、回傳張量。答案的 dtype 與裝置跟輸入相同：float32 還是 float32，float64 就全程用 float64 算。
 # - 不可更改輸入。輸入可能是 view（記憶體不連續）。
 # - `[..., N, d]` 表示前面可以有任意多個維度，也可以沒有。
-# - 每題各自評分：不要呼叫你在別題寫的函式。
+# - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。
 # - 從這一課起可以用 `torch.softmax`；現成的注意力與 `course_lib` 不行。
 #
 # 卡住了嗎？自己開一個儲存格，執行 `hint("attend")`。
@@ -382,9 +387,9 @@ def attend(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
         The answer h, [d_v]. Unscaled: nothing is divided by √d_k in this lesson.
 
     Judged: values and shape [d_v]; d_v different from d_k, and equal to it; scores
-    close together, and scores far from 0 (beyond ±100, where exp alone overflows);
-    float32 and float64; gradients for q, K and V; inputs left unchanged, contiguous or
-    not.
+    close together, scores far from 0 (beyond ±100, where exp alone overflows or is 0),
+    and scores of −200 and +200 side by side; float32 and float64; gradients for q, K
+    and V; inputs left unchanged, contiguous or not.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -493,8 +498,8 @@ def attention_matrix(Q: Tensor, K: Tensor) -> Tensor:
         Unscaled: nothing is divided by √d_k in this lesson.
 
     Judged: values and shape; 2-D, 3-D and 4-D inputs; N different from M, and equal to
-    it; scores far from 0; float32 and float64; gradients for Q and K; inputs left
-    unchanged, contiguous or not.
+    it; scores far from 0, in one row up to 400 apart; float32 and float64; gradients
+    for Q and K; inputs left unchanged, contiguous or not.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -545,8 +550,8 @@ print(f"not symmetric: sat→cat {printed[2, 1]}, cat→sat {printed[1, 2]}")
 # **Rows sum to 1, columns do not.** A row is one reader's attention: a whole, shared out. A column is what one
 # word *receives*, and "mat" receives 1.6 while "The" gets 0.6. Nothing is conserved downwards.
 #
-# In Taiwan's words: row = 列, column = 行, first the row, then the column. One of the Chinese articles says
-# softmax runs on each 行; taken literally the columns would sum to 1. It means 列.
+# Careful in Chinese texts: in Taiwan 列 is a row and 行 a column; in mainland China the reverse. One of the Chinese
+# articles says that softmax runs on each 行. Read as in Taiwan, the columns would sum to 1; it means the rows.
 # %% [markdown] lang="zh-TW"
 # **列的和是 1，行的和不是**。一列是一位讀者的注意力：總量固定，分給大家。一行則是某個字**收到**的份量：「mat」收到 1.6，「The」只有 0.6。直的方向沒有守恆這回事。
 #
@@ -618,9 +623,9 @@ def self_attention(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensor:
         The new vectors, [..., N, d_v]: row n answers token n. Unscaled, and nothing of X is added.
 
     Judged: values and shape; X with and without leading dimensions; d_v different from
-    d_model, and equal to it; scores far from 0; float32 and float64; gradients for all
-    four arguments; inputs left unchanged, contiguous or not. Your function must not
-    call your other answers.
+    d_model, and equal to it; scores far from 0, in one row up to 400 apart; float32 and
+    float64; gradients for all four arguments; inputs left unchanged, contiguous or not.
+    Best not to call your other answers: if one is wrong, both lose points.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -727,9 +732,10 @@ def permutation_gap(f: Callable[[Tensor], Tensor], X: Tensor, perm: Tensor) -> T
         The gap, a 0-d tensor (not a Python number), never negative.
 
     Judged: values, shape [] and dtype; functions that do not care about order (gap 0 up
-    to rounding) and functions that do; permutations that are not their own inverse; N,
-    d and d_out different, and all equal; X contiguous or not; float32 and float64; X and
-    perm left unchanged. Gradients are not judged.
+    to rounding) and functions that do (they add or multiply by place; the largest gap
+    may be in any row and of either sign); permutations that are not their own inverse;
+    N, d and d_out different, and all equal; X contiguous or not; float32 and float64; X
+    and perm left unchanged. Gradients are not judged.
 
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention,
     F.multi_head_attention_forward, course_lib.
@@ -882,11 +888,11 @@ if model is not None:
 # It hardly matters: 0.71 with "tired", still 0.68 with "soft", where "it" is the mat, and 0.60 with no clue at all.
 #
 # **Read the column, too.** A row says where "it" looks. The column of "cat" says who else looks there, and in the
-# map above that whole column is dark.
+# map above nearly the whole column is dark.
 # %% [markdown] lang="zh-TW"
 # 幾乎沒影響：「tired」是 0.71，換成「soft」（it 已是墊子）還有 0.68，完全沒有線索也有 0.60。
 #
-# **也讀讀那一行**。一列說的是「it」看哪裡；「cat」那一行說的則是還有誰也看那裡。上面的熱圖裡，那一整行都是深色。
+# **也讀讀那一行**。一列說的是「it」看哪裡；「cat」那一行說的則是還有誰也看那裡。上面的熱圖裡，那一行幾乎整行都是深色。
 # %% tags=["experiment"]
 if model is not None:
     leaders = (A.argmax(dim=-1) == cat).sum()
@@ -894,12 +900,12 @@ if model is not None:
     print(f"{leaders} of the {len(A)} tokens give their largest weight to 'cat'")
     print(f"all but 'it' give it {others.mean():.2f} on average; 'mat' gives {A[mat, cat]:.2f}")
 # %% [markdown] lang="en"
-# So this head does not work out what "it" means. Whoever asks, even "mat", is sent to the cat, and "it" is one of
-# the crowd. We had read one row of a matrix and seen in it what we were looking for.
+# So this head does not work out what "it" means. Nearly everyone who asks, even "mat", is sent to the cat, and "it" is
+# one of the crowd. We had read one row of a matrix and seen in it what we were looking for.
 #
 # A weight tells you **where** a head looks. It does not tell you **why**, nor what the model concludes.
 # %% [markdown] lang="zh-TW"
-# 所以這個頭並沒有在推敲「it」指誰。不論誰來問，連「mat」也一樣，都被指向那隻貓；「it」只是其中之一。我們只讀了矩陣的一列，就從中看到自己想看的東西。
+# 所以這個頭並沒有在推敲「it」指誰。幾乎不論誰來問，連「mat」也一樣，都被指向那隻貓；「it」只是其中之一。我們只讀了矩陣的一列，就從中看到自己想看的東西。
 #
 # 權重告訴你一個頭**看哪裡**，沒有告訴你**為什麼**，更不是模型的結論。
 # %% [markdown] lang="en"
@@ -1045,7 +1051,7 @@ check("02_q2", answer_02_q2)
 # %% [markdown] lang="en"
 # | claim | verdict | measured in this lesson |
 # |---|---|---|
-# | softmax runs on each 行 | not so: 列 (row); 行 is a column | column sums 0.6, 1.3, 0.9, 0.7, 0.9, 1.6 |
+# | softmax runs on each 行 (in Taiwan: column) | not so: on each row (列) | column sums 0.6, 1.3, 0.9, 0.7, 0.9, 1.6 |
 # | each row of the 6 × 6 table sums to 1, "sat" gives 0.5 to "cat" | true | six sums of 1.0; 0.5 |
 # | the table shows a next-word model | not so: an encoder | 2.6 of 6.0 look ahead |
 # | "tired" is what sends "it" to "cat" | not so, for this head | 0.71; 0.68 with "soft"; 0.60 cut off; 0.60 swapped; 12 of 13 tokens look most at "cat" |

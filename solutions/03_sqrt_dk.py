@@ -5,6 +5,8 @@
 #
 # Who is right? You will answer with two short proofs, five functions of your own and a handful of measurements.
 #
+# We test what some articles and lecture notes say about attention; "the article" is one that uses the sentence "The cat sat on the mat because it was tired".
+#
 # **You need** matrices, the derivative of $e^x$, mean and variance. **Time**: about two hours, 75 minutes of them for the exercises.
 #
 # | exercise | difficulty (of 5) | minutes | points |
@@ -21,6 +23,8 @@
 # 第 02 課的注意力是 softmax(QKᵀ)V；2017 年的論文寫的卻是 softmax(QKᵀ/√d_k)V。這個根號從哪裡來？我們手上的文件說法不一：一篇說它是數學上的必然，另一篇說隨便一個夠大的數都行，寫成根號只是看起來比較有學問。
 #
 # 到底誰說得對？這一課用兩個簡短的證明、五個自己寫的函式，加上幾次實測來回答。
+#
+# 本課常提到的「講義」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
 # **先備知識**：矩陣、$e^x$ 的導數、平均與變異數。**時間**：約兩小時，其中練習 75 分鐘。
 #
@@ -233,7 +237,7 @@ for name, scores in {
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name. Global settings stay as they are.
 # - `...` in a shape stands for any number of leading dimensions, also none.
-# - Each answer is judged alone. It may use `math` and `torch`, but no function from another cell.
+# - Best not to call your other answers: if one is wrong, both lose points. `math` and `torch` are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise.
 # %% [markdown] lang="zh-TW"
 # ## 每個檢查都看什麼
@@ -241,7 +245,7 @@ for name, scores in {
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。全域設定也請保持原樣。
 # - 形狀裡的 `...` 代表任意多個前置維度，也可能一個都沒有。
-# - 每個答案單獨評分：可以用 `math` 和 `torch`，但不能依賴其他儲存格裡的函式。
+# - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。用 `math` 和 `torch` 就夠了。
 # - 呼叫 `course_lib` 裡課程自己的版本，該練習就不再給分。
 # %% [markdown] lang="en"
 # ### Exercise `dot_product_variance` · difficulty 2 of 5 · 10 minutes · 2 points
@@ -377,7 +381,7 @@ for name, queries, keys in (
 # %% [markdown] lang="zh-TW"
 # ### 分數多常「極端」？
 #
-# 有一篇文件說，$d_k$ 大的時候內積會極大或極小。到底多常發生？數一數超出 ±10 的分數占幾成就知道。領先 10 分，權重比就是 $e^{10} \approx 22{,}000$ 倍。
+# 有一篇文件說，$d_k$ 大的時候內積會極大或極小。到底多常發生？數一數超出 ±10 的分數占多少比例就知道。領先 10 分，權重比就是 $e^{10} \approx 22{,}000$ 倍。
 # %% tags=["experiment"]
 beyond = {"q·k": [], "q·k / √d_k": []}
 shown = [4, 16, 64, 512]
@@ -457,13 +461,13 @@ plots.knob(draw_d_k, d_k=(4, 512, 4, 64))
 #
 # - **Large numbers.** At $\tau = 0.01$ a score of 5 becomes 500, and $e^{500}$ overflows. `torch.softmax` is allowed here and subtracts the maximum for you; if you write exponentials yourself, subtract it.
 # - **$-\infty$.** A score may be $-\infty$ as long as its row has a finite one; its weight is exactly 0.
-# - **Half precision.** For float16 and bfloat16 compute in float32 and convert the result back. Its error may be at most twice that of the plain formula in the same dtype.
+# - **Half precision.** For float16 and bfloat16 it is best to compute in float32 and convert the result back. Only the error is judged: at most twice that of the plain formula in the same dtype.
 # %% [markdown] lang="zh-TW"
 # 有三件事要顧到：
 #
 # - **大的數。** $\tau = 0.01$ 時，分數 5 會變成 500，而 $e^{500}$ 會溢位。這裡可以用 `torch.softmax`，它會先減掉最大值；自己寫指數的話，記得也要減。
 # - **$-\infty$。** 只要同一列還有有限的分數，分數就可能是 $-\infty$，這時權重恰為 0。
-# - **半精度。** 輸入是 float16 或 bfloat16 時，請用 float32 計算再轉回去；誤差最多是同 dtype 直接套公式的兩倍。
+# - **半精度。** 輸入是 float16 或 bfloat16 時，建議用 float32 計算再轉回去；檢查只看誤差：最多是同 dtype 直接套公式的兩倍。
 # %% exercise="temperature_softmax"
 def temperature_softmax(scores: torch.Tensor, temperature: float) -> torch.Tensor:
     """softmax(scores / temperature) over the last axis.
@@ -475,8 +479,9 @@ def temperature_softmax(scores: torch.Tensor, temperature: float) -> torch.Tenso
     Returns:
         The weights, [..., M], in the dtype of the scores. Each row sums to 1; a score of -inf weighs exactly 0.
 
-    Stable for any scores / temperature (scores of 5 at a temperature of 0.01, for example). Half precision is computed
-    in float32 and judged by its error: at most twice that of the plain formula in the same dtype. Differentiable:
+    Stable for any scores / temperature (scores of 2 and -2 in one row at a temperature of 0.01, for example). Half
+    precision is judged by its error: at most twice that of the plain formula in the same dtype; best computed in
+    float32. The scores may have 3 dimensions in any memory order (non-contiguous). Differentiable:
     the gradient with respect to the scores is compared. The scores stay unchanged. torch.softmax is allowed.
     """
     ### BEGIN SOLUTION
@@ -598,7 +603,7 @@ def softmax_jacobian(scores: torch.Tensor, temperature: float = 1.0) -> torch.Te
     """All derivatives of softmax(scores / temperature) with respect to the scores.
 
     Args:
-        scores: [..., M], float32 or float64, finite; large scores occur.
+        scores: [..., M], float32 or float64, finite, contiguous or not; scores of 300 and -300 occur, also in one row.
         temperature: a positive number.
 
     Returns:
@@ -619,11 +624,11 @@ check("softmax_jacobian", softmax_jacobian)
 # %% [markdown] lang="en"
 # ### Test it with a nudge
 #
-# A formula for a derivative can always be tested: move each score by a tiny $\pm\varepsilon$ and look. The heat map shows $J$ for the lecture's five scores at $\tau = \sqrt5$. The two colours are the two signs: the diagonal is positive, everything else negative.
+# A formula for a derivative can always be tested: move each score by a tiny $\pm\varepsilon$ and look. The heat map shows $J$ for the lecture's five scores at $\tau = \sqrt5$. The two colours are the two signs (orange positive, purple negative): the diagonal is positive, everything else negative.
 # %% [markdown] lang="zh-TW"
 # ### 輕推一下來驗證
 #
-# 導數公式都能這樣驗證：把每個分數輕推 $\pm\varepsilon$，看結果怎麼變。熱圖是講義五個分數在 $\tau = \sqrt5$ 時的 $J$，兩種顏色代表正負：對角線是正的，其餘都是負的。
+# 導數公式都能這樣驗證：把每個分數輕推 $\pm\varepsilon$，看結果怎麼變。熱圖是講義五個分數在 $\tau = \sqrt5$ 時的 $J$，兩種顏色代表正負（橘色為正，紫色為負）：對角線是正的，其餘都是負的。
 # %%
 jacobian_of = use("softmax_jacobian", softmax_jacobian)
 
@@ -700,25 +705,26 @@ _ = ax.set(yscale="log", ylim=(1e-20, 1e6))
 #
 # Return $H$ for each row of $p$, shape $[..., M]$, with the natural logarithm. The result has one dimension less, $[...]$.
 #
-# The trap is a weight of exactly 0: $\ln 0 = -\infty$, and $0\cdot(-\infty)$ is NaN on a computer. In the limit $p\ln p \to 0$, so a zero weight contributes 0. `torch.distributions` is not allowed. For float16 and bfloat16 compute in float32 and convert back.
+# The trap is a weight of exactly 0: $\ln 0 = -\infty$, and $0\cdot(-\infty)$ is NaN on a computer. In the limit $p\ln p \to 0$, so a zero weight contributes 0. Small weights count too, those near $10^{-5}$ for example. `torch.distributions` is not allowed. For float16 and bfloat16 it is best to compute in float32 and convert back; only the error is judged: at most twice that of the plain formula.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `entropy` · 難度 2／5 · 10 分鐘 · 滿分 1 分
 #
 # 給定形狀 $[..., M]$ 的 $p$，對每一列回傳 $H$，用自然對數。結果少一個維度，形狀是 $[...]$。
 #
-# 陷阱是權重恰為 0：$\ln 0 = -\infty$，而 $0\cdot(-\infty)$ 在電腦上是 NaN。極限是 $p\ln p \to 0$，所以權重 0 的貢獻就是 0。不可使用 `torch.distributions`。float16 與 bfloat16 請用 float32 計算再轉回去。
+# 陷阱是權重恰為 0：$\ln 0 = -\infty$，而 $0\cdot(-\infty)$ 在電腦上是 NaN。極限是 $p\ln p \to 0$，所以權重 0 的貢獻就是 0。很小的權重也要算，例如 $10^{-5}$。不可使用 `torch.distributions`。float16 與 bfloat16 建議用 float32 計算再轉回去；檢查只看誤差：最多是直接套公式的兩倍。
 # %% exercise="entropy"
 def entropy(p: torch.Tensor) -> torch.Tensor:
     """Entropy of each row of weights, in nats: -sum p_i ln p_i over the last axis, with 0 ln 0 = 0.
 
     Args:
-        p: weights, [..., M], float32, float64, float16 or bfloat16; rows sum to 1, entries may be exactly 0.
+        p: weights, [..., M], float32, float64, float16 or bfloat16; rows sum to 1, entries may be exactly 0, or as
+            small as 1e-5 beside one near 1 (those count). Contiguous in memory or not.
 
     Returns:
         [...], in the dtype of p: 0 for a one-hot row, ln M for a uniform one.
 
-    Half precision is computed in float32 and judged by its error: at most twice that of the plain formula in the same
-    dtype. p stays unchanged. Not allowed: torch.distributions.
+    Half precision is judged by its error: at most twice that of the plain formula in the same dtype; best computed in
+    float32. p stays unchanged. Not allowed: torch.distributions.
     """
     ### BEGIN SOLUTION
     half = p.dtype in (torch.float16, torch.bfloat16)
@@ -880,7 +886,8 @@ for name, fill in (("-1e9", -1e9), ("-inf", -math.inf)):
 # - $d_k$, $d_v$, $N$, $M$ all different; 2-D, 3-D and 4-D inputs; the three mask shapes above; temperatures other than 1.
 # - Masked keys weigh exactly 0, however large their scores or those of the others are.
 # - A row with nothing to attend to: zero weights, zero output, no NaN.
-# - Scores up to ±10⁴ in float64, up to ±100 in float32; float16 and bfloat16 by the rule of twice the plain formula's error, softmax in float32.
+# - Scores up to ±10⁴ in float64, up to ±100 in float32; float16 and bfloat16 by the rule of twice the plain formula's error (best compute the softmax in float32).
+# - Every dtype and the temperature with a mask and without; a row whose open keys all score the same.
 # - Gradients with respect to $q$, $k$ and $v$, finite also with a fully masked row.
 # %% [markdown] lang="zh-TW"
 # 檢查會看以下各點：
@@ -888,7 +895,8 @@ for name, fill in (("-1e9", -1e9), ("-inf", -math.inf)):
 # - $d_k$、$d_v$、$N$、$M$ 都不同；2、3、4 維的輸入；上述三種遮罩形狀；溫度不是 1。
 # - 被遮住的鍵權重恰為 0，不管它或別人的分數有多大。
 # - 沒有東西可看的列：權重全 0、輸出全 0、沒有 NaN。
-# - float64 的分數到 ±10⁴，float32 到 ±100；float16 與 bfloat16 的誤差最多是直接套公式的兩倍，softmax 用 float32 算。
+# - float64 的分數到 ±10⁴，float32 到 ±100；float16 與 bfloat16 的檢查只看誤差：最多是直接套公式的兩倍（softmax 建議用 float32 算）。
+# - 每種 dtype 與溫度，有遮罩、沒有遮罩都會試；也有看得到的鍵分數全部相等的列。
 # - 對 $q$、$k$、$v$ 的梯度；有整列被遮住時，梯度也要是有限值。
 # %% [markdown] lang="en"
 # Not allowed: `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `F.multi_head_attention_forward`, and the course's own version. `torch.softmax` is allowed.
@@ -915,11 +923,11 @@ def scaled_dot_product_attention(
     Returns:
         (output, weights), [..., N, d_v] and [..., N, M], in the dtype of q.
         A masked key weighs exactly 0, whatever the size of its score and of the others; the open ones sum to 1.
-        A row with nothing to attend to has zero weights and zero output.
+        A row with nothing to attend to has zero weights and zero output; a row with equal scores shares evenly.
 
     Scores up to ±1e4 in float64 and ±100 in float32 occur. Half precision is judged by its error: at most twice that
-    of the plain formula in the same dtype; compute the softmax in float32. Differentiable in q, k and v: gradients are
-    compared, and they are finite also where a row is fully masked. The inputs, the mask too, stay unchanged.
+    of the plain formula in the same dtype; best compute the softmax in float32. Every dtype occurs with a mask and
+    without, and so do temperatures. Differentiable in q, k and v: gradients are compared, and they are finite also where a row is fully masked. The inputs, the mask too, stay unchanged.
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention, F.multi_head_attention_forward.
     """
     ### BEGIN SOLUTION
@@ -984,7 +992,7 @@ ax = plots.bars(["d_k = 4", "d_k = 64"], tops, "mean of the largest weight", "Th
 # %% [markdown] lang="en"
 # True every time, but mild at $d_k = 4$: the root there is only 2. At $d_k = 64$ you cannot miss it.
 # %% [markdown] lang="zh-TW"
-# 每一次都成立，但 $d_k = 4$ 時差得不多，因為根號只有 2。到了 $d_k = 64$，就不可能看漏了。
+# 每一次都成立，但 $d_k = 4$ 時差得不多，因為根號只有 2。到了 $d_k = 64$，差別就一目了然。
 # %% [markdown] lang="en"
 # ## A detective story: 8.2, 1.1, 0.3
 #
@@ -1115,15 +1123,15 @@ _ = ax.legend(loc="center right", bbox_to_anchor=(1, 0.25))
 # %% [markdown] lang="en"
 # - $c = \sqrt{d_k}$ learns at once.
 # - $c = \sqrt{9487}$ starts as a plain average, learns later, and gets there: training absorbed the constant. The lecture's joke is nearly right.
-# - $c = 1$ starts with a random winner in every row and hardly any gradient. It stays wrong.
-# - $c = 9487$ starts flat, and the factor $1/\tau$ keeps it flat for long.
+# - $c = 1$ starts with a random winner in every row and a small gradient; the error falls to about 1.1 and stays there.
+# - $c = 9487$ starts flat. Adam moves each weight only a little in every step, and divided by 9487 that hardly moves the scores.
 #
 # So the constant may be another one of the same order. It decides where training starts, not where it can go.
 # %% [markdown] lang="zh-TW"
 # - $c = \sqrt{d_k}$：馬上就學會。
 # - $c = \sqrt{9487}$：一開始只是平均，學得晚，但還是到了，因為訓練把常數吸收了。講義的玩笑差不多是對的。
-# - $c = 1$：一開始每一列都有個隨機的贏家，幾乎沒有梯度，於是一路錯下去。
-# - $c = 9487$：一開始太平，因子 $1/\tau$ 又讓它平很久。
+# - $c = 1$：一開始每一列都有個隨機的贏家，梯度很小；誤差降到 1.1 左右就卡住了。
+# - $c = 9487$：一開始太平，而 Adam 每步只把權重改動一點點，除以 9487 之後分數幾乎不動。
 #
 # 所以可以換成大小相近的常數。常數決定訓練從哪裡出發，不決定能走到哪裡。
 # %% [markdown] lang="en"
@@ -1271,7 +1279,7 @@ check("03_q1", answer_03_q1)
 #
 # | claim | verdict | what this lesson found |
 # |---|---|---|
-# | Independent standard normal components: mean 0, variance $d_k$ | true | sampled 64.2 for 64, 513 for 512; no normal distribution needed (uniform and coin: about 64), but means ½ give 96, $q = k$ gives 128 |
+# | Independent standard normal components: mean 0, variance $d_k$ | true | sampled 64.2 for 64, 513 for 512; no normal distribution needed (uniform and coin: about 64), but means ½ give 97 (theory 96), $q = k$ gives 128 |
 # | For large $d_k$ the products become extreme | true with a condition: the components keep size 1 | share beyond ±10: 0.0003, 0.016, 0.21, 0.65 for $d_k$ = 4, 16, 64, 512 |
 # | The gradients of all but the largest vanish | not so: all vanish | $d_k$ = 512: the winner's own derivative falls from 0.2 to about 10⁻⁴ |
 # | Dividing keeps the variance at 1, always | true with a condition: at the start of training | trained MiniLM, layers 1–6, a paragraph: 14, 7, 7, 4, 4, 2; heads from ¼ to over 100 |
@@ -1287,7 +1295,7 @@ check("03_q1", answer_03_q1)
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | 分量是獨立的標準常態時，平均 0、變異數 $d_k$ | 對 | 抽樣：$d_k$ = 64 得 64.2，512 得 513；不需要常態分布（均勻與硬幣也約 64），但平均 ½ 得 96，$q = k$ 得 128 |
+# | 分量是獨立的標準常態時，平均 0、變異數 $d_k$ | 對 | 抽樣：$d_k$ = 64 得 64.2，512 得 513；不需要常態分布（均勻與硬幣也約 64），但平均 ½ 得 97（理論 96），$q = k$ 得 128 |
 # | $d_k$ 大時，內積會極大或極小 | 有條件：分量的大小仍是 1 | 超出 ±10 的比例：$d_k$ = 4、16、64、512 時為 0.0003、0.016、0.21、0.65 |
 # | 最大值以外的梯度會消失 | 不對：全部都會消失 | $d_k$ = 512：贏家自己的導數從 0.2 降到約 10⁻⁴ |
 # | 除完之後變異數始終是 1 | 有條件：訓練剛開始時 | 訓練好的 MiniLM 讀一段文字，第 1–6 層：14、7、7、4、4、2；各頭從 ¼ 到一百多 |

@@ -4,13 +4,14 @@ Shapes: N queries, M keys, d_model, d_k, d_v; `...` stands for leading dimension
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.shared import ATTENTION_BUILT_INS, float64, gradients, noncontiguous
-from autograder.functions import Equivariant, Positional
+from autograder.functions import Equivariant, PlaceScaled, Positional
 from autograder.text import both
 
 LESSON = "02_qkv"
@@ -85,6 +86,15 @@ exercise(
                 "Your keys equal your queries: one weight matrix is used twice. What a word asks and what it answers "
                 "to are two different things, with a matrix each.",
                 "你的鍵和查詢一模一樣：同一個權重矩陣用了兩次。一個詞「要問什麼」和「能回答什麼」是兩回事，各有各的矩陣。",
+            ),
+        ),
+        Mistake(
+            "values_from_key_weights",
+            lambda X, W_Q, W_K, W_V: (X @ W_Q, X @ W_K, X @ W_K),
+            both(
+                "Your values equal your keys: one weight matrix is used twice. What a word is found by and what it hands "
+                "over are two different things, with a matrix each.",
+                "你的值和鍵一模一樣：同一個權重矩陣用了兩次。一個詞「靠什麼被找到」和「交出什麼」是兩回事，各有各的矩陣。",
             ),
         ),
         Mistake(
@@ -259,14 +269,10 @@ def draw_lookup(draw: Draw, M: int, d_k: int, d_v: int, std: float = 1.0) -> tup
     return draw.normal(d_k, std=std), draw.normal(M, d_k), draw.normal(M, d_v)
 
 
-def draw_shifted_lookup(draw: Draw) -> tuple[Tensor, Tensor, Tensor]:
-    """Scores near +150 or near −150: exp overflows, or underflows everywhere, though the softmax is an ordinary one.
-
-    The last key lies another 150 below, so that only the largest score is safe to subtract.
-    """
-    q, K, V = (x.double() for x in draw_lookup(draw, 5, 4, 3))
-    shift = draw.choice(-150.0, 150.0) - torch.tensor([0.0, 0.0, 0.0, 0.0, 150.0])
-    K = 0.5 * K + shift[:, None] * q / q.square().sum()  # close enough that no key wins alone
+def draw_shifted_lookup(draw: Draw, *shifts: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores near these numbers, keys with the same number so close that none wins alone."""
+    q, K, V = (x.double() for x in draw_lookup(draw, len(shifts), 4, 3))
+    K = 0.5 * K + torch.tensor(shifts)[:, None] * q / q.square().sum()
     return q.to(draw.dtype), K.to(draw.dtype), V.to(draw.dtype)
 
 
@@ -292,7 +298,21 @@ exercise(
             lambda d: draw_lookup(d, 6, 5, 2, 0.2),
             2,
         ),
-        Case("far_scores", both("scores beyond ±100", "分數超過 ±100"), draw_shifted_lookup, 1.5, trap=True),
+        Case(
+            "far_scores",
+            both("scores near −150: every exp is 0", "分數約 −150：每個 exp 都是 0"),
+            lambda d: draw_shifted_lookup(d, -150.0, -150.0, -150.0, -150.0, -300.0),
+            1.5,
+            trap=True,
+        ),
+        Case(
+            "wide_scores",
+            both("scores near −200 and near +200 side by side", "約 −200 與約 +200 的分數並存"),
+            # The largest are neither first nor last, and far from the mean: nothing else is safe to subtract.
+            lambda d: draw_shifted_lookup(d, -200.0, 200.0, 200.0, -200.0, -200.0),
+            1.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_lookup(d, 3, 5, 4)),
         float64(lambda d: draw_lookup(d, 6, 4, 5)),
         gradients(lambda d: draw_lookup(d, 5, 3, 2)),
@@ -386,8 +406,8 @@ exercise(
     ],
     hints=[
         both(
-            "Three steps: scores, weights, mixture. You wrote the first one in the exercise before.",
-            "三個步驟：分數、權重、混合。第一步就是上一題。",
+            "Three steps: scores, weights, mixture. Write the first one again, inside this function.",
+            "三個步驟：分數、權重、混合。第一步在這個函式裡重新寫一次。",
         ),
         both(
             "Weights are positive and sum to 1, whatever the scores. Which function of lesson 00 does that?",
@@ -420,6 +440,14 @@ def draw_far_queries_and_keys(draw: Draw) -> tuple[Tensor, Tensor]:
     return Q, K
 
 
+def draw_wide_queries_and_keys(draw: Draw) -> tuple[Tensor, Tensor]:
+    """Every query has keys near +200 and keys near −200; for some the first and the last key are low, for some high."""
+    Q, K = draw.normal(2, 4, 3), draw.normal(2, 5, 3)
+    Q[..., 0] = 10 * torch.tensor([1.0, -1.0, 1.0, -1.0])
+    K[..., 0] = 20 * torch.tensor([-1.0, 1.0, 1.0, -1.0, -1.0]) + 0.1 * K[..., 0]
+    return Q, K
+
+
 exercise(
     name="attention_matrix",
     lesson=LESSON,
@@ -443,7 +471,20 @@ exercise(
             lambda d: draw_queries_and_keys(d, 4, 5, 6, 2, 3),
             2,
         ),
-        Case("far_scores", both("scores beyond ±100", "分數超過 ±100"), draw_far_queries_and_keys, 1.5, trap=True),
+        Case(
+            "far_scores",
+            both("queries with scores near +150, others near −150", "有的查詢分數約 +150，有的約 −150"),
+            draw_far_queries_and_keys,
+            1.5,
+            trap=True,
+        ),
+        Case(
+            "wide_scores",
+            both("scores near −200 and near +200 in one row", "同一列裡有約 −200 與約 +200 的分數"),
+            draw_wide_queries_and_keys,
+            1.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_queries_and_keys(d, 3, 4, 5, 2)),
         float64(lambda d: draw_queries_and_keys(d, 5, 3, 4, 2)),
         gradients(lambda d: draw_queries_and_keys(d, 3, 5, 2, 2)),
@@ -526,9 +567,8 @@ exercise(
             "all_axes_reversed",
             lambda Q, K: torch.softmax(Q @ K.permute(*reversed(range(K.ndim))), dim=-1),
             both(
-                "Right for a single matrix, wrong for a batch: .T turns round all axes. Only the last two may change "
-                "places.",
-                "單一矩陣沒問題，批次就錯了：.T 會把所有的軸都反過來。只有最後兩個軸可以對調。",
+                "Right for a single matrix, wrong for a batch: only the last two axes are rows and columns.",
+                "單一矩陣沒問題，批次就錯了：只有最後兩個軸才是列與行。",
             ),
         ),
     ],
@@ -582,6 +622,16 @@ def draw_far_self_attention(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]
     return X, W_Q, W_K, W_V
 
 
+def draw_wide_self_attention(draw: Draw) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Every row has scores near +200 and near −200; for some the first and the last are low, for some high."""
+    X, W_Q, W_K, W_V = draw_self_attention(draw, 4, 3, 2, 2, 6)
+    X[..., 0] = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    X[..., 1] = torch.tensor([-1.0, 1.0, 1.0, -1.0, -1.0, -1.0])
+    W_Q[:, 0], W_K[:, 0] = 0.0, 0.0
+    W_Q[0], W_K[1] = torch.tensor([10.0, 0.0, 0.0]), torch.tensor([20.0, 0.0, 0.0])
+    return X, W_Q, W_K, W_V
+
+
 exercise(
     name="self_attention",
     lesson=LESSON,
@@ -603,7 +653,20 @@ exercise(
             lambda d: draw_self_attention(d, 6, 3, 5, 2, 3, 4),
             3,
         ),
-        Case("far_scores", both("scores beyond ±100", "分數超過 ±100"), draw_far_self_attention, 1.5, trap=True),
+        Case(
+            "far_scores",
+            both("rows with scores near +150, others near −150", "有的列分數約 +150，有的約 −150"),
+            draw_far_self_attention,
+            1.5,
+            trap=True,
+        ),
+        Case(
+            "wide_scores",
+            both("scores near −200 and near +200 in one row", "同一列裡有約 −200 與約 +200 的分數"),
+            draw_wide_self_attention,
+            1.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_self_attention(d, 4, 2, 3, 2, 5)),
         float64(lambda d: draw_self_attention(d, 5, 4, 2, 2, 3)),
         gradients(lambda d: draw_self_attention(d, 3, 2, 4, 2, 5)),
@@ -706,16 +769,15 @@ exercise(
                 torch.softmax(X @ W_Q @ (X @ W_K).permute(*reversed(range(X.ndim))), dim=-1) @ (X @ W_V)
             ),
             both(
-                "Right for a single sequence, wrong for a batch: .T turns round all axes. Only the last two may change "
-                "places.",
-                "單一序列沒問題，批次就錯了：.T 會把所有的軸都反過來。只有最後兩個軸可以對調。",
+                "Right for a single sequence, wrong for a batch: only the last two axes are rows and columns.",
+                "單一序列沒問題，批次就錯了：只有最後兩個軸才是列與行。",
             ),
         ),
     ],
     hints=[
         both(
-            "You have all the parts: project, compare, share out, mix. Put together what you wrote above.",
-            "零件都有了：投影、比較、分配、混合。把上面寫過的組起來。",
+            "Write again, inside this function, the four steps: project, compare, share out, mix.",
+            "在這個函式裡，重新寫一次這四個步驟：投影、比較、分配、混合。",
         ),
         both(
             "Everything is made from the same X: that is the “self”. The attention matrix is [..., N, N], one row for "
@@ -738,10 +800,10 @@ def permutation_gap(f: Callable[[Tensor], Tensor], X: Tensor, perm: Tensor) -> T
 
 
 def draw_order(draw: Draw, N: int) -> Tensor:
-    """A permutation that is not its own inverse and moves the first row."""
+    """A permutation that moves every row and lets no two rows merely change places: its inverse is another one throughout."""
     while True:
         perm = draw.permutation(N)
-        if bool((perm[perm] != torch.arange(N)).any()) and perm[0] != 0:
+        if bool((perm[perm] != torch.arange(N)).all()):
             return perm
 
 
@@ -749,18 +811,36 @@ def draw_equivariant(draw: Draw, N: int, d: int, d_out: int) -> tuple[Equivarian
     return Equivariant(draw.normal(d, d), draw.normal(d, d_out)), draw.normal(N, d), draw_order(draw, N)
 
 
-def draw_positional(draw: Draw, N: int, d: int, d_out: int) -> tuple[Positional, Tensor, Tensor]:
-    return Positional(draw.normal(N, d), draw.normal(d, d_out)), draw.normal(N, d), draw_order(draw, N)
+def draw_placed(
+    draw: Draw, kind: type[Positional | PlaceScaled], N: int, d: int, d_out: int
+) -> tuple[Positional | PlaceScaled, Tensor, Tensor]:
+    """An f that knows the places. The largest gap is in the middle: rows left out at the ends have a case of their own."""
+    while True:
+        f, X, perm = kind(draw.normal(N, d), draw.normal(d, d_out)), draw.normal(N, d), draw_order(draw, N)
+        if (f(X[perm]) - f(X)[perm]).abs().amax(dim=-1).argmax() not in (0, N - 1):
+            return f, X, perm
+
+
+def draw_gap_in_row(draw: Draw, row: int, N: int, d: int) -> tuple[PlaceScaled, Tensor, Tensor]:
+    """The largest gap is in this row, with both signs in it: a loop that leaves the row out must show."""
+    P, X = draw.uniform(0.5, 1.5, N, d), draw.uniform(0.5, 1.5, N, d)
+    P[row] *= 20
+    X[row] *= 0.1  # the row that this one moves to has a large scale difference too: keep that gap small
+    W = draw.uniform(0.5, 1.5, d, 1) * torch.tensor([1.0, -0.7, 0.5], dtype=draw.dtype)
+    return PlaceScaled(P, W), X, draw_order(draw, N)
 
 
 def draw_one_sided_gap(draw: Draw, step: int) -> tuple[Positional, Tensor, Tensor]:
-    """Positions rise row by row, and every row moves by one place.
+    """Positions rise along an order of the rows, and every row moves by one place of it.
 
-    step = 1: gaps of +w, but −(N−1)·w in the first row. step = −1: gaps of −w, but +(N−1)·w in the last.
+    step = 1: gaps of +w, but one of −(N−1)·w, in row 2. step = −1: gaps of −w, but one of +(N−1)·w, in row 1.
     """
     N, d, d_out = 5, 3, 2
-    P = torch.arange(N, dtype=draw.dtype)[:, None] * draw.uniform(0.5, 1.5, d)
-    return Positional(P, draw.uniform(0.5, 1.5, d, d_out)), draw.normal(N, d), torch.arange(N).roll(step)
+    order = torch.tensor([2, 0, 4, 3, 1])  # the large gap stands in the middle, where no loop leaves it out
+    P, perm = torch.zeros(N, d, dtype=draw.dtype), torch.zeros(N, dtype=torch.long)
+    P[order] = torch.arange(N, dtype=draw.dtype)[:, None] * draw.uniform(0.5, 1.5, d)
+    perm[order] = order.roll(step)
+    return Positional(P, draw.uniform(0.5, 1.5, d, d_out)), draw.normal(N, d), perm
 
 
 exercise(
@@ -783,7 +863,14 @@ exercise(
         Case(
             "positions",
             both("an f that knows the positions", "知道位置的 f"),
-            lambda d: draw_positional(d, 5, 3, 4),
+            lambda d: draw_placed(d, Positional, 5, 3, 4),
+            2,
+            magnitude=1.0,
+        ),
+        Case(
+            "scales",
+            both("an f that multiplies by place", "依位置乘上不同倍數的 f"),
+            lambda d: draw_placed(d, PlaceScaled, 5, 3, 4),
             2,
             magnitude=1.0,
         ),
@@ -808,21 +895,8 @@ exercise(
             trap=True,
             magnitude=1.0,
         ),
-        Case(
-            "float64",
-            both("float64 in, float64 precision out", "輸入是 float64，結果也要有 float64 的精度"),
-            lambda d: draw_positional(d, 6, 2, 3),
-            dtype=torch.float64,
-            trap=True,
-            magnitude=1.0,
-        ),
-        Case(
-            "noncontiguous",
-            both("inputs whose memory is not contiguous (as after a transpose)", "記憶體不連續的輸入（例如轉置之後）"),
-            lambda d: (Positional(d.normal(6, 4), d.normal(4, 2)), d.normal(4, 6).mT, draw_order(d, 6)),
-            trap=True,
-            magnitude=1.0,
-        ),
+        replace(float64(lambda d: draw_gap_in_row(d, -1, 6, 2)), magnitude=1.0),
+        replace(noncontiguous(lambda d: draw_gap_in_row(d, 0, 6, 4)), magnitude=1.0),
     ],
     mistakes=[
         Mistake(
@@ -841,6 +915,33 @@ exercise(
                 "You undo the permutation on one side. Both sides must be in the same order: the same index on input "
                 "and result.",
                 "你在其中一邊把排列還原了。兩邊要用同樣的順序：輸入和結果用同一個索引。",
+            ),
+        ),
+        Mistake(
+            "inverse_on_both_sides",
+            lambda f, X, perm: (f(X[perm.argsort()]) - f(X)[perm.argsort()]).abs().max(),
+            both(
+                "You use the inverse of the permutation. Both ways agree then, but with another order than the one "
+                "that was asked for.",
+                "你用的是排列的反排列。兩條路雖然一致，卻不是題目給的那個順序。",
+            ),
+        ),
+        Mistake(
+            "permuted_input_unused",
+            lambda f, X, perm: (f(X) - f(X)[perm]).abs().max(),
+            both(
+                "You compare f(X) with its own rows in another order. One of the two sides must be what f makes of the "
+                "permuted X.",
+                "你拿 f(X) 和它自己換了順序的各列相比。兩邊有一邊應該是 f 作用在排列過的 X 上。",
+            ),
+        ),
+        Mistake(
+            "rows_sorted",
+            lambda f, X, perm: (f(X[perm]).sort(dim=0).values - f(X).sort(dim=0).values).abs().max(),
+            both(
+                "You sort both sides before comparing, and lose the order, which is what the question is about. Compare "
+                "row by row.",
+                "你在比較之前把兩邊都排序了，順序就不見了，而這一題問的正是順序。要一列對一列地比。",
             ),
         ),
         Mistake(

@@ -33,6 +33,15 @@ def draw_pairs(draw: Draw, S: int, d_k: int, mean: float = 0.0, std: float = 1.0
     return draw.normal(S, d_k, mean=mean, std=std), draw.normal(S, d_k, mean=mean, std=std)
 
 
+def draw_far_pairs(draw: Draw) -> tuple[Tensor, Tensor]:
+    """Means so far from 0 that E[x²] − E[x]² keeps no digit in float32, and pairs enough to know the variance to 1 %.
+
+    The two halves of a pair rise and fall together, so that pairing the rows otherwise shows.
+    """
+    a, b = draw.normal(64, 8).double(), draw.normal(64, 8).double()
+    return (3000 + a).to(draw.dtype), (3000 + 0.6 * a + 0.8 * b).to(draw.dtype)
+
+
 def draw_named_sigma(draw: Draw) -> tuple[Any, ...]:
     return draw_pairs(draw, 5, 3), {"sigma_k": draw.number(2.0, 3.0)}
 
@@ -60,8 +69,7 @@ exercise(
         Case(
             "far_means",
             both("samples with means in the thousands", "平均上千的樣本"),
-            # So far from 0 that E[x²] − E[x]² keeps no digit in float32.
-            lambda d: draw_pairs(d, 6, 8, 3000.0, 1.0),
+            draw_far_pairs,
             1.5,
             trap=True,
         ),
@@ -102,6 +110,17 @@ exercise(
                 "This is the variance of single products of components. First add up each pair's d_k products, then ask "
                 "how the sums vary.",
                 "這是單一分量乘積的變異數。要先把每一對的 d_k 個乘積加起來，再看這些和的變異。",
+            ),
+        ),
+        Mistake(
+            "summed_down_columns",
+            lambda q, k, sigma_q=1.0, sigma_k=1.0: (
+                float(q.shape[-1] * sigma_q**2 * sigma_k**2),
+                (q * k).sum(dim=0).var(correction=0),
+            ),
+            both(
+                "You add up down the columns, over the pairs. A dot product adds up along a row: one sum for each pair.",
+                "你沿著行（column）把各對加起來了。內積是沿著一列（row）加總：每一對得到一個和。",
             ),
         ),
         Mistake(
@@ -165,6 +184,41 @@ exercise(
             ),
         ),
         Mistake(
+            "samples_for_dimension",
+            lambda q, k, sigma_q=1.0, sigma_k=1.0: (
+                float(q.shape[0] * sigma_q**2 * sigma_k**2),
+                sample_variance(q, k),
+            ),
+            both(
+                "Your theory counts the pairs, S. How many pairs are drawn does not change the variance; how many products "
+                "one dot product adds up does.",
+                "你的理論值用的是 S，也就是有幾對。抽幾對不影響變異數；一個內積加了幾個乘積才有影響。",
+            ),
+        ),
+        Mistake(
+            "theory_as_tensor",
+            lambda q, k, sigma_q=1.0, sigma_k=1.0: (
+                q.new_tensor(q.shape[-1] * sigma_q**2 * sigma_k**2),
+                sample_variance(q, k),
+            ),
+            both(
+                "Your theory is a tensor. It is made of plain numbers only, so it comes back as a Python float; the sample "
+                "is the tensor.",
+                "你的理論值是張量。它只由一般的數字算出來，要回傳 Python 的 float；樣本值才是張量。",
+            ),
+        ),
+        Mistake(
+            "sample_as_number",
+            lambda q, k, sigma_q=1.0, sigma_k=1.0: (
+                float(q.shape[-1] * sigma_q**2 * sigma_k**2),
+                sample_variance(q, k).item(),
+            ),
+            both(
+                "Your sample is a Python number. Keep it a 0-d tensor, in the dtype of q; only the theory is a float.",
+                "你的樣本值是 Python 的數。要保持 0 維張量，dtype 和 q 一樣；只有理論值是 float。",
+            ),
+        ),
+        Mistake(
             "theory_from_sample",
             lambda q, k, sigma_q=1.0, sigma_k=1.0: (
                 float(q.shape[-1] * q.var(correction=0) * k.var(correction=0)),
@@ -221,13 +275,12 @@ def plain_temperature_softmax(scores: Tensor, temperature: float) -> Tensor:
 
 
 def draw_tiny_temperature(draw: Draw) -> tuple[Tensor, float]:
-    """Rows at +2 and at −2 whose entries are 0.01 apart: at τ = 0.01 scores of ±200 that still share their weight.
+    """Scores of ±2, a row of −2 among them, in groups 0.01 apart: at τ = 0.01 that is ±200, and a group shares its weight.
 
-    The last entry of each row lies far below, so that only the largest is safe to subtract.
+    The largest is neither first nor last in row 0 and far from the mean: nothing else is safe to subtract.
     """
-    scores = torch.tensor([[2.0], [-2.0], [2.0]], dtype=draw.dtype) + draw.normal(3, 5, std=0.01)
-    scores[:, -1] -= 2
-    return scores, draw.number(0.008, 0.012)
+    levels = [[-2.0, 2.0, 2.0, -2.0, -2.0], [-2.0, -2.0, -2.0, -2.0, -4.0], [2.0, 2.0, -2.0, -2.0, -2.0]]
+    return torch.tensor(levels, dtype=draw.dtype) + draw.normal(3, 5, std=0.01), draw.number(0.008, 0.012)
 
 
 def draw_minus_infinity(draw: Draw) -> tuple[Tensor, float]:
@@ -266,7 +319,7 @@ exercise(
         ),
         Case("minus_infinity", both("some scores are −inf", "有些分數是 −inf"), draw_minus_infinity, trap=True),
         *half_precision(lambda d: draw_scores(d, 1.2, 3.0, 4, 5)),
-        noncontiguous(lambda d: draw_scores(d, 0.5, 0.8, 3, 4)),
+        noncontiguous(lambda d: draw_scores(d, 0.5, 0.8, 2, 3, 4)),
         float64(lambda d: draw_scores(d, 1.5, 3.0, 3, 5)),
         gradients(lambda d: draw_scores(d, 1.5, 3.0, 4, 3)),
     ],
@@ -286,6 +339,14 @@ exercise(
             both(
                 "Your weights do not depend on the temperature. Where should it act?",
                 "你的權重和溫度無關。溫度應該作用在哪裡？",
+            ),
+        ),
+        Mistake(
+            "temperature_below_one_ignored",
+            lambda scores, temperature: torch.softmax(scores / max(temperature, 1.0), dim=-1),
+            both(
+                "Right for τ ≥ 1. A temperature below 1 counts too: it makes the weights sharper.",
+                "τ ≥ 1 時是對的。小於 1 的溫度也算數：它會讓權重更尖。",
             ),
         ),
         Mistake(
@@ -331,6 +392,14 @@ exercise(
             ),
         ),
         Mistake(
+            "finite_for_minus_infinity",
+            lambda scores, temperature: torch.softmax(scores.clamp(-100.0, 100.0) / temperature, dim=-1),
+            both(
+                "A score of −inf weighs exactly 0; yours weighs a little, so a finite number has taken its place.",
+                "分數是 −inf 時，權重恰為 0；你的還有一點點權重，表示 −inf 被換成有限的數了。",
+            ),
+        ),
+        Mistake(
             "softmax_over_everything",
             lambda scores, temperature: torch.softmax((scores / temperature).flatten(), dim=0).reshape(scores.shape),
             both(
@@ -358,9 +427,9 @@ exercise(
             "和圖對照：溫度高，分數彼此靠近。是乘還是除？",
         ),
         both(
-            "torch's softmax subtracts the maximum for you and knows −inf. For float16 and bfloat16, compute in float32 "
-            "and turn the result back into the dtype that came in.",
-            "torch 的 softmax 會替你減掉最大值，也認得 −inf。輸入是 float16 或 bfloat16 時，用 float32 計算，再把結果轉回原來的 dtype。",
+            "torch's softmax subtracts the maximum for you and knows −inf. For float16 and bfloat16 it is safest to "
+            "compute in float32 and turn the result back into the dtype that came in.",
+            "torch 的 softmax 會替你減掉最大值，也認得 −inf。輸入是 float16 或 bfloat16 時，建議用 float32 計算，再把結果轉回原來的 dtype。",
         ),
     ],
 )
@@ -378,8 +447,9 @@ def outer(p: Tensor) -> Tensor:
 
 
 def draw_large_scores(draw: Draw) -> tuple[Tensor, float]:
-    """Rows near +300 and near −300: exp overflows or underflows, the softmax itself is ordinary."""
-    return draw.normal(2, 4) + torch.tensor([[300.0], [-300.0]], dtype=draw.dtype), draw.number(1.2, 1.8)
+    """Rows near +300, near −300 and with both: exp overflows or underflows, the softmax itself is ordinary."""
+    levels = [[300.0] * 4, [-300.0] * 4, [-300.0, 300.0, 300.0, -300.0]]
+    return draw.normal(3, 4) + torch.tensor(levels, dtype=draw.dtype), draw.number(1.2, 1.8)
 
 
 def draw_named_temperature(draw: Draw) -> tuple[Any, ...]:
@@ -399,8 +469,14 @@ exercise(
         Case("hot", both("one row, τ > 1", "一列，τ > 1"), lambda d: (d.normal(5, std=2.0), d.number(1.5, 3.0)), 2),
         Case("rows", both("a matrix, τ < 1 by name", "一個矩陣，用名稱給 τ < 1"), draw_named_temperature, 2),
         Case("batch", both("a batch (3-D)", "一個批次（3 維）"), lambda d: (d.normal(2, 4, 3), d.number(1.5, 3.0)), 2),
-        Case("large_scores", both("scores near ±300", "分數約 ±300"), draw_large_scores, 1.5, trap=True),
-        noncontiguous(lambda d: (d.normal(3, 5), 2.0)),
+        Case(
+            "large_scores",
+            both("scores near ±300, also in one row", "分數約 ±300，也可能在同一列"),
+            draw_large_scores,
+            1.5,
+            trap=True,
+        ),
+        noncontiguous(lambda d: (d.normal(2, 3, 5), 2.0)),
         float64(lambda d: (d.normal(2, 5), d.number(1.5, 3.0))),
     ],
     mistakes=[
@@ -501,6 +577,77 @@ exercise(
             ),
         ),
         Mistake(
+            "temperature_factor_inverted",
+            lambda scores, temperature=1.0: (
+                (
+                    torch.diag_embed(torch.softmax(scores / temperature, dim=-1))
+                    - outer(torch.softmax(scores / temperature, dim=-1))
+                )
+                * temperature
+            ),
+            both(
+                "Right for τ = 1. The factor of the chain rule is upside down: the hotter, the less a weight answers.",
+                "τ = 1 時是對的。連鎖律的因子顛倒了：溫度越高，權重的反應越小。",
+            ),
+        ),
+        Mistake(
+            "temperature_factor_twice",
+            lambda scores, temperature=1.0: (
+                (
+                    torch.diag_embed(torch.softmax(scores / temperature, dim=-1))
+                    - outer(torch.softmax(scores / temperature, dim=-1))
+                )
+                / temperature**2
+            ),
+            both(
+                "Right for τ = 1. The chain rule brings the factor of τ out once, not twice.",
+                "τ = 1 時是對的。連鎖律只會帶出一次 τ 的因子，不是兩次。",
+            ),
+        ),
+        Mistake(
+            "column_weight_squared",
+            lambda scores, temperature=1.0: (
+                torch.softmax(scores / temperature, dim=-1).unsqueeze(-2)
+                * (
+                    torch.eye(scores.shape[-1], dtype=scores.dtype)
+                    - torch.softmax(scores / temperature, dim=-1).unsqueeze(-2)
+                )
+                / temperature
+            ),
+            both(
+                "Your diagonal is right. Beside it each entry holds one weight twice: entry (i, j) is made of two "
+                "different ones, of row i and of column j.",
+                "對角線是對的。旁邊的每個數卻把同一個權重用了兩次：第 (i, j) 個數由兩個不同的權重組成，一個屬於第 i 列，一個屬於第 j 行。",
+            ),
+        ),
+        Mistake(
+            "row_weight_squared",
+            lambda scores, temperature=1.0: (
+                torch.softmax(scores / temperature, dim=-1).unsqueeze(-1)
+                * (
+                    torch.eye(scores.shape[-1], dtype=scores.dtype)
+                    - torch.softmax(scores / temperature, dim=-1).unsqueeze(-1)
+                )
+                / temperature
+            ),
+            both(
+                "Your diagonal is right. Beside it each entry holds one weight twice, that of its row: where does "
+                "the other index enter?",
+                "對角線是對的。旁邊的每個數卻把同一個權重（該列的）用了兩次：另一個下標要用在哪裡？",
+            ),
+        ),
+        Mistake(
+            "identity_for_diagonal",
+            lambda scores, temperature=1.0: (
+                (torch.eye(scores.shape[-1], dtype=scores.dtype) - outer(torch.softmax(scores / temperature, dim=-1)))
+                / temperature
+            ),
+            both(
+                "Beside the diagonal you are right; on it stands 1 where a weight belongs.",
+                "對角線以外是對的；對角線上該放權重的地方，你放了 1。",
+            ),
+        ),
+        Mistake(
             "scores_for_probabilities",
             lambda scores, temperature=1.0: (torch.diag_embed(scores) - outer(scores)) / temperature,
             both(
@@ -590,6 +737,13 @@ def draw_extremes(draw: Draw) -> tuple[Tensor]:
     return (p,)
 
 
+def draw_tiny_weights(draw: Draw) -> tuple[Tensor]:
+    """Rows like (1 − 2·10⁻⁵, 10⁻⁵, 10⁻⁵), in any order: nearly all of the entropy comes from the tiny weights."""
+    tiny = draw.uniform(0.5e-5, 2e-5, 3, 2)
+    p = torch.cat([1 - tiny.sum(dim=-1, keepdim=True), tiny], dim=-1)
+    return (p[:, draw.permutation(3)],)
+
+
 exercise(
     name="entropy",
     lesson=LESSON,
@@ -615,8 +769,15 @@ exercise(
             lambda d: draw_weights_with_zeros(d, 3, 5),
             trap=True,
         ),
+        Case(
+            "tiny_weights",
+            both("weights near 10⁻⁵ beside one near 1 (float64)", "約 10⁻⁵ 的權重，旁邊一個接近 1（float64）"),
+            draw_tiny_weights,
+            dtype=torch.float64,
+            trap=True,
+        ),
         *half_precision(lambda d: draw_weights(d, 4, 5)),
-        noncontiguous(lambda d: draw_weights(d, 3, 4)),
+        noncontiguous(lambda d: draw_weights(d, 2, 3, 4)),
         float64(lambda d: draw_weights_with_zeros(d, 4, 6)),
     ],
     mistakes=[
@@ -763,6 +924,15 @@ def draw_masked_row(draw: Draw) -> tuple[Tensor, ...]:
     return *draw_attention(draw, 4, 5, 3, 2, 2), mask
 
 
+def draw_equal_scores(draw: Draw) -> tuple[Tensor, ...]:
+    """Queries of 0 score all keys alike: one sees every key, one only two of them. Neither row is empty."""
+    q, k, v = draw_attention(draw, 4, 4, 5, 3, 2)
+    q[:, 0], q[:, 2] = 0.0, 0.0
+    mask = draw.mask(4, 4)
+    mask[0], mask[2] = True, torch.tensor([True, False, True, False])[draw.permutation(4)]
+    return q, k, v, mask
+
+
 def draw_named_mask_and_temperature(draw: Draw) -> tuple[Any, ...]:
     mask = draw.mask(2, 3, 4, 5)
     return draw_attention(draw, 4, 5, 6, 3, 2, 3), {"mask": mask, "temperature": draw.number(1.5, 3.0)}
@@ -802,6 +972,12 @@ exercise(
             3,
         ),
         Case(
+            "no_mask_temperature",
+            both("a temperature and no mask", "有溫度、沒有遮罩"),
+            lambda d: (draw_attention(d, 3, 6, 4, 5, 2), {"temperature": d.number(0.4, 0.7)}),
+            2,
+        ),
+        Case(
             "pair_mask",
             both("a mask [N, M] for the whole batch", "整個批次共用的遮罩 [N, M]"),
             lambda d: (*draw_attention(d, 4, 6, 3, 5, 2), d.mask(4, 6)),
@@ -830,7 +1006,22 @@ exercise(
             torch.float64,
             trap=True,
         ),
+        Case(
+            "equal_scores",
+            both("open keys with equal scores", "看得到的鍵分數全部相等"),
+            draw_equal_scores,
+            trap=True,
+        ),
         *half_precision(lambda d: (*draw_attention(d, 4, 6, 5, 3, 2), d.mask(4, 6)), 0.75),
+        Case(
+            "float16_no_mask",
+            both("half precision: float16, no mask", "半精度：float16，沒有遮罩"),
+            lambda d: draw_attention(d, 5, 4, 6, 3, 2),
+            0.5,
+            torch.float16,
+            trap=True,
+        ),
+        float64(lambda d: draw_attention(d, 4, 5, 3, 6, 2), 0.5),
         noncontiguous(lambda d: draw_attention(d, 3, 4, 5, 2, 2), 0.75),
         gradients(lambda d: (*draw_attention(d, 3, 5, 4, 2, 2), d.mask(3, 5), 1.5)),
         Case(
@@ -870,6 +1061,37 @@ exercise(
                 "You take the size of the values for the scale. Scores are inner products of queries and keys: it is "
                 "their length that counts.",
                 "你拿值的維度來縮放。分數是查詢與鍵的內積，要看的是它們的維度。",
+            ),
+        ),
+        Mistake(
+            "scale_number_of_keys",
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                masked_weights(q @ k.mT / (math.sqrt(k.shape[-2]) * temperature), mask), v
+            ),
+            both(
+                "You take the number of keys for the scale. What counts is how long one key is, not how many there are.",
+                "你拿鍵的個數來縮放。要看的是一個鍵有多長，不是有幾個鍵。",
+            ),
+        ),
+        Mistake(
+            "scale_multiplied",
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                masked_weights(q @ k.mT * math.sqrt(q.shape[-1]) / temperature, mask), v
+            ),
+            both(
+                "You multiply by √d_k, so the scores spread even further and the winner takes all. It is there to bring "
+                "them together.",
+                "你乘上了 √d_k，分數拉得更開，贏者更通吃。它的作用是讓分數靠近。",
+            ),
+        ),
+        Mistake(
+            "temperature_under_the_root",
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                masked_weights(q @ k.mT / math.sqrt(q.shape[-1] * temperature), mask), v
+            ),
+            both(
+                "Right for τ = 1. Your temperature stands under the root together with d_k; it is used as it is.",
+                "τ = 1 時是對的。你把溫度和 d_k 一起放進根號了；溫度要直接使用。",
             ),
         ),
         Mistake(
@@ -924,6 +1146,19 @@ exercise(
                 "The hidden keys are removed after the softmax, so the open ones no longer sum to 1. Hide them before "
                 "the weights are shared out.",
                 "你在 softmax 之後才把遮住的鍵拿掉，剩下的權重加起來就不是 1 了。要在分配權重之前就遮住。",
+            ),
+        ),
+        Mistake(
+            "renormalised_after_softmax",
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                renormalised(zeroed(torch.softmax(scaled_scores(q, k, temperature), dim=-1), mask)), v
+            ),
+            both(
+                "0/0: the weights of this row sum to 0. You hide keys after the softmax and share out what is left, and "
+                "where nothing is left, or only weights too small to be seen, there is nothing to divide by. Hide before "
+                "the softmax; a row with nothing to attend to gets zeros.",
+                "0/0：這一列的權重加起來是 0。你在 softmax 之後才遮，再把剩下的重新分配；什麼都不剩、或剩下的小到看不見時，"
+                "就沒有東西可以除了。要在 softmax 之前遮住；沒有東西可看的列要得到 0。",
             ),
         ),
         Mistake(
@@ -1071,6 +1306,11 @@ exercise(
         ),
     ],
 )
+
+
+def renormalised(weights: Tensor) -> Tensor:
+    """Rows divided by their sums, without care for a sum of 0."""
+    return weights / weights.sum(dim=-1, keepdim=True)
 
 
 def exp_weights_of_open(scores: Tensor, mask: Tensor | None) -> Tensor:

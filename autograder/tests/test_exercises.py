@@ -19,6 +19,7 @@ from torch import Tensor
 from autograder import get, judge, names
 from autograder.cases import calls
 from autograder.exercise import Exercise, Mistake
+from autograder.functions import PlaceScaled
 from autograder.guard import forbidden_in_source
 from autograder.observe import tensors_in
 from autograder.pipeline.glossary import findings, prose
@@ -109,6 +110,210 @@ def test_an_unknown_failure_is_given_no_name(name: str) -> None:
     verdict = judge(name, broken)
     assert (verdict.points, verdict.mistake) == (0, None)
     assert "mat1 and mat2" in verdict.message("en") and "mat1 and mat2" in verdict.message("zh-TW")
+
+
+# ------------------------------------------------------------------------------------- wrong in a corner, or named
+
+
+def unstable(shift: Callable[[Tensor], Any]) -> Callable[[Tensor], Tensor]:
+    """A softmax that subtracts something other than the maximum of the row."""
+
+    def softmax(scores: Tensor) -> Tensor:
+        e = torch.exp(scores - shift(scores))
+        return e / e.sum(dim=-1, keepdim=True)
+
+    return softmax
+
+
+UNSTABLE = {
+    "nothing": unstable(lambda s: 0),
+    "the mean": unstable(lambda s: s.mean(dim=-1, keepdim=True)),
+    "the median": unstable(lambda s: s.median(dim=-1, keepdim=True).values),
+    "the minimum": unstable(lambda s: s.amin(dim=-1, keepdim=True)),
+    "the first": unstable(lambda s: s[..., :1]),
+    "the last": unstable(lambda s: s[..., -1:]),
+    "the largest size": unstable(lambda s: s.abs().amax(dim=-1, keepdim=True)),
+    "clamped": lambda s: torch.softmax(s.clamp(-88, 88), dim=-1),
+}
+WITH_SOFTMAX: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "attend": lambda softmax: lambda q, K, V: softmax(K @ q) @ V,
+    "attention_matrix": lambda softmax: lambda Q, K: softmax(Q @ K.mT),
+    "self_attention": lambda softmax: lambda X, W_Q, W_K, W_V: softmax(X @ W_Q @ (X @ W_K).mT) @ (X @ W_V),
+    "temperature_softmax": lambda softmax: lambda scores, temperature: softmax(scores / temperature),
+    "softmax_jacobian": lambda softmax: (
+        lambda scores, temperature=1.0: jacobian_of_weights(softmax(scores / temperature)) / temperature
+    ),
+}
+
+
+def jacobian_of_weights(p: Tensor) -> Tensor:
+    return torch.diag_embed(p) - p.unsqueeze(-1) * p.unsqueeze(-2)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, temperature: float = 1.0) -> Any:
+    """A right one for the wrong ones below to build on."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    scores = q.to(wide) @ k.to(wide).mT / (q.shape[-1] ** 0.5 * temperature)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf).masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    weights = scores.softmax(dim=-1) if mask is None else scores.softmax(dim=-1).masked_fill(~mask, 0.0)
+    return (weights @ v.to(wide)).to(q.dtype), weights.to(q.dtype)
+
+
+def attention_with_even_rows_zeroed(q, k, v, mask=None, temperature=1.0):
+    scores = q @ k.mT / (q.shape[-1] ** 0.5 * temperature)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(q.dtype).min)
+    weights = scores.softmax(dim=-1)
+    weights = weights * (weights.amax(-1, keepdim=True) != 1 / weights.shape[-1])
+    return weights @ v, weights
+
+
+def attention_without_temperature_unless_masked(q, k, v, mask=None, temperature=1.0):
+    return attention(q, k, v, mask, 1.0 if mask is None else temperature)
+
+
+def attention_in_float32_unless_masked(q, k, v, mask=None, temperature=1.0):
+    output, weights = attention(q, k, v, mask, temperature)
+    return (output.float(), weights.float()) if mask is None else (output, weights)
+
+
+def gap_without_last_row(f, X, perm):
+    return torch.stack([(f(X[perm])[i] - f(X)[perm[i]]).abs().max() for i in range(len(perm) - 1)]).max()
+
+
+def gap_without_first_row(f, X, perm):
+    return (f(X[perm]) - f(X)[perm])[1:].abs().max()
+
+
+def gap_of_inverse(f, X, perm):
+    inverse = perm.argsort()
+    return (f(X[inverse]) - f(X)[inverse]).abs().max()
+
+
+def gap_of_sorted_rows(f, X, perm):
+    return (f(X[perm]).sort(dim=0).values - f(X).sort(dim=0).values).abs().max()
+
+
+def project_with_key_weights(X, W_Q, W_K, W_V):
+    return X @ W_Q, X @ W_K, X @ W_K
+
+
+def self_attention_with_T(X, W_Q, W_K, W_V):
+    return torch.softmax((X @ W_Q) @ (X @ W_K).T, dim=-1) @ (X @ W_V)
+
+
+def matrix_with_T(Q, K):
+    return torch.softmax(Q @ K.T, dim=-1)
+
+
+def tempered(scores, temperature):
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    return torch.softmax(scores.to(wide) / temperature, dim=-1).to(scores.dtype)
+
+
+def tempered_by_view(scores, temperature):
+    return tempered(scores.view(-1, scores.shape[-1]), temperature).view(scores.shape)
+
+
+def tempered_by_clamped_scores(scores, temperature):
+    return tempered(scores.clamp(-100, 100), temperature)
+
+
+def tempered_by_rounded_temperature(scores, temperature):
+    return tempered(scores, round(temperature, 3))
+
+
+def tempered_upwards_only(scores, temperature):
+    return tempered(scores, max(temperature, 1))
+
+
+def jacobian(scores, temperature=1.0):
+    return jacobian_of_weights(torch.softmax(scores / temperature, dim=-1)) / temperature
+
+
+def jacobian_by_view(scores, temperature=1.0):
+    M = scores.shape[-1]
+    return jacobian(scores.view(-1, M), temperature).view(*scores.shape, M)
+
+
+def entropy_by_view(p):
+    return torch.special.entr(p.view(-1, p.shape[-1])).sum(-1).view(p.shape[:-1])
+
+
+def entropy_clamped(p):
+    return -(p * p.clamp(min=1e-3).log()).sum(-1)
+
+
+def entropy_of_large_weights(p):
+    return torch.where(p < 1e-4, 0.0, torch.special.entr(p)).sum(-1)
+
+
+def variance_of_column_sums(q, k, sigma_q=1.0, sigma_k=1.0):
+    return float(q.shape[-1] * sigma_q**2 * sigma_k**2), (q * k).sum(0).var(correction=0)
+
+
+def variance_of_all_pairs(q, k, sigma_q=1.0, sigma_k=1.0):
+    return float(q.shape[-1] * sigma_q**2 * sigma_k**2), (q @ k.T).var(correction=0)
+
+
+# Wrong answers, the mistake that names each (None: no known one, so no name), and a case that must fail.
+WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
+    ("project_qkv", project_with_key_weights, "values_from_key_weights", "square"),
+    ("attention_matrix", matrix_with_T, "all_axes_reversed", "batch"),
+    ("self_attention", self_attention_with_T, "all_axes_reversed", "batch"),
+    ("permutation_gap", gap_of_inverse, "inverse_on_both_sides", "scales"),
+    ("permutation_gap", gap_without_last_row, None, "float64"),
+    ("permutation_gap", gap_without_first_row, None, "noncontiguous"),
+    ("permutation_gap", gap_of_sorted_rows, "rows_sorted", "negative"),
+    ("permutation_gap", lambda f, X, perm: (f(X) - f(X)[perm]).abs().max(), "permuted_input_unused", "attention"),
+    ("dot_product_variance", variance_of_column_sums, "summed_down_columns", "far_means"),
+    ("dot_product_variance", variance_of_all_pairs, "all_pairs", "far_means"),
+    ("temperature_softmax", tempered_by_view, None, "noncontiguous"),
+    ("temperature_softmax", tempered_by_clamped_scores, "finite_for_minus_infinity", "minus_infinity"),
+    ("temperature_softmax", tempered_by_rounded_temperature, None, "float64"),
+    ("temperature_softmax", tempered_upwards_only, "temperature_below_one_ignored", "cold"),
+    ("softmax_jacobian", jacobian_by_view, None, "noncontiguous"),
+    ("entropy", entropy_by_view, None, "noncontiguous"),
+    ("entropy", entropy_clamped, None, "tiny_weights"),
+    ("entropy", entropy_of_large_weights, None, "tiny_weights"),
+    (
+        "scaled_dot_product_attention",
+        attention_without_temperature_unless_masked,
+        "temperature_ignored",
+        "no_mask_temperature",
+    ),
+    ("scaled_dot_product_attention", attention_in_float32_unless_masked, None, "float64"),
+    ("scaled_dot_product_attention", attention_in_float32_unless_masked, None, "float16_no_mask"),
+    ("scaled_dot_product_attention", attention_with_even_rows_zeroed, None, "equal_scores"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "mistake", "case"),
+    WRONG,
+    ids=[f"{name}-{answer.__name__}-{case}" for name, answer, _, case in WRONG],
+)
+def test_wrong_answers_fail_where_they_should(name: str, answer: Any, mistake: str | None, case: str) -> None:
+    for seed in SEEDS:
+        verdict = judge(name, answer, seed)
+        assert not next(result for result in verdict.cases if result.name == case).passed, seed
+        assert verdict.mistake == mistake, (seed, [(c.name, c.mistake) for c in verdict.cases if not c.passed])
+
+
+@pytest.mark.parametrize("name", WITH_SOFTMAX)
+@pytest.mark.parametrize("shift", UNSTABLE)
+def test_only_the_maximum_is_safe_to_subtract(name: str, shift: str) -> None:
+    for seed in SEEDS:
+        assert not judge(name, WITH_SOFTMAX[name](UNSTABLE[shift]), seed).passed, seed
+
+
+def test_the_gap_of_the_lesson() -> None:
+    """X = (1, 2, 4), scales 1, 10, 100: 396 as asked, 360 with the inverse of the permutation."""
+    X, perm = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([2, 0, 1])
+    f = PlaceScaled(torch.tensor([[1.0], [10.0], [100.0]]), torch.ones(1, 1))
+    assert get("permutation_gap").reference(f, X, perm) == 396
+    assert gap_of_inverse(f, X, perm) == 360
 
 
 # ------------------------------------------------------------------------------------------------------- wording

@@ -16,9 +16,12 @@ from torch import Tensor
 from course_lib.config import TransformerConfig
 from course_lib.masks import length_mask
 from course_lib.pretrained.checkpoint import (
+    ACTIVATION_NAMES,
+    IRRELEVANT,
     CheckpointMissing,
-    UnsupportedCheckpoint,
     check_config,
+    choose,
+    drop_copy,
     fill,
     read_config,
     read_tensors,
@@ -27,8 +30,6 @@ from course_lib.transformer import MaskedLanguageModel, TextEncoder
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-_ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
 
 _NEEDED = {
     "model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
@@ -44,14 +45,9 @@ _FIXED = {
     "tie_word_embeddings": True,
     "pruned_heads": {},
 }
-# Book-keeping, the start of training, output formats, and heads that we do not read.
-_IRRELEVANT = {
-    "_name_or_path", "architectures", "attn_implementation", "_attn_implementation_autoset", "bos_token_id",
-    "chunk_size_feed_forward", "classifier_dropout", "directionality", "dtype", "eos_token_id", "finetuning_task",
-    "gradient_checkpointing", "id2label", "initializer_range", "label2id", "num_labels", "output_attentions",
-    "output_hidden_states", "pad_token_id", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
-    "pooler_size_per_head", "pooler_type", "problem_type", "return_dict", "torch_dtype", "torchscript",
-    "transformers_version", "use_bfloat16", "use_cache",
+_HEADS = {
+    "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
+    "pooler_type",
 }  # fmt: skip
 
 
@@ -78,10 +74,7 @@ def read_bert_config(directory: Path | str, backend: str = "explicit") -> Transf
         UnsupportedCheckpoint: if a field that changes the result is unknown or has an unsupported value.
     """
     config = read_config(Path(directory))
-    check_config(config, _NEEDED, _FIXED, _IRRELEVANT, family="BERT")
-    if config["hidden_act"] not in _ACTIVATIONS:
-        supported = ", ".join(_ACTIVATIONS)
-        raise UnsupportedCheckpoint(f"config.json: hidden_act = {config['hidden_act']!r}, supported are {supported}")
+    check_config(config, _NEEDED, _FIXED, IRRELEVANT | _HEADS, family="BERT")
     return TransformerConfig(
         d_model=config["hidden_size"],
         n_heads=config["num_attention_heads"],
@@ -91,7 +84,7 @@ def read_bert_config(directory: Path | str, backend: str = "explicit") -> Transf
         max_positions=config["max_position_embeddings"],
         n_segments=config["type_vocab_size"],
         norm_eps=config["layer_norm_eps"],
-        activation=_ACTIVATIONS[config["hidden_act"]],
+        activation=choose(config, "hidden_act", ACTIVATION_NAMES),
         dropout=config["hidden_dropout_prob"],
         attention_dropout=config["attention_probs_dropout_prob"],
         backend=backend,
@@ -178,8 +171,7 @@ def load_bert_mlm(directory: Path | str, backend: str = "explicit") -> MaskedLan
         ("cls.predictions.decoder.weight", "embeddings.word_embeddings.weight"),
         ("cls.predictions.decoder.bias", "cls.predictions.bias"),
     ):
-        if copy in tensors and original in tensors and not torch.equal(tensors.pop(copy), tensors[original]):
-            raise UnsupportedCheckpoint(f"{copy} differs from {original}; only tied output layers are supported")
+        tensors = drop_copy(tensors, copy, original)
     names = {f"text_encoder.{ours}": theirs for ours, theirs in _encoder_names(config).items()} | {
         "transform.weight": "cls.predictions.transform.dense.weight",
         "transform.bias": "cls.predictions.transform.dense.bias",

@@ -1,5 +1,10 @@
+import os
+
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads it once, when something first imports it
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 

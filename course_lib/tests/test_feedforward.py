@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.feedforward import FeedForward, SwiGLU, make_feed_forward
+from course_lib.feedforward import FeedForward, GatedFeedForward, SwiGLU, make_feed_forward
 from course_lib.tests.compare import assert_close, randomise
 
 
@@ -33,6 +33,15 @@ def test_swiglu_is_its_formula(bias, device):
     x = 3 * torch.randn(2, 5, 6, device=device, dtype=torch.float64)
     gate, up = ours.w_gate(x), ours.w_up(x)
     assert_close(ours(x), ours.w_down(gate / (1 + torch.exp(-gate)) * up), torch.float64)
+
+
+def test_gate_of_flan_is_its_formula(device):
+    ours = randomise(make_feed_forward("geglu_tanh", 6, 20, bias=False)).to(device, torch.float64)
+    x = 3 * torch.randn(2, 5, 6, device=device, dtype=torch.float64)
+    gate = nn.functional.gelu(ours.w_gate(x), approximate="tanh")
+    assert_close(ours(x), ours.w_down(gate * ours.w_up(x)), torch.float64)
+    with pytest.raises(ValueError, match="unknown gate 'relu'"):
+        GatedFeedForward(6, 20, "relu")
 
 
 def test_token_by_token():

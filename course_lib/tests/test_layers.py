@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from course_lib.config import TransformerConfig
-from course_lib.layers import EncoderLayer
+from course_lib.layers import DecoderLayer, EncoderLayer
 from course_lib.masks import causal_mask, length_mask
 from course_lib.tests.compare import (
     DTYPES,
@@ -13,6 +13,7 @@ from course_lib.tests.compare import (
     copy_attention,
     gradients,
     randomise,
+    typical,
 )
 
 CONFIG = TransformerConfig(d_model=12, n_heads=4, n_layers=1, d_ff=20)
@@ -29,6 +30,13 @@ def copy_layer(ours, theirs):
     )
     for mine, other in pairs:
         mine.load_state_dict(other.state_dict())
+
+
+def copy_decoder_layer(ours, theirs):
+    """Weights of ``nn.TransformerDecoderLayer`` into ours."""
+    copy_layer(ours, theirs)
+    copy_attention(ours.cross_attention, theirs.multihead_attn)
+    ours.norm_3.load_state_dict(theirs.norm3.state_dict())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -66,6 +74,59 @@ def test_agrees_with_nn_transformer_encoder_layer(placement, activation, backend
             assert_as_good(mine, plain, truth)
         else:
             assert_close(mine, truth.to(dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("backend", ["explicit", "fused"])
+@pytest.mark.parametrize("placement", ["post", "pre"])
+def test_agrees_with_nn_transformer_decoder_layer(placement, backend, dtype, device):
+    """Values, and gradients of both inputs and of a weight in each attention."""
+
+    def make():
+        return nn.TransformerDecoderLayer(12, 4, 20, dropout=0.0, batch_first=True, norm_first=placement == "pre")
+
+    theirs = randomise(make()).to(device, dtype)
+    exact = make().to(device, torch.float64)
+    exact.load_state_dict(theirs.state_dict())
+    config = TransformerConfig(
+        d_model=12, n_heads=4, n_layers=1, d_ff=20, placement=placement, backend=backend
+    )  # fmt: skip
+    ours = DecoderLayer(config).to(device, dtype)
+    copy_decoder_layer(ours, theirs)
+    x = torch.randn(2, 3, 12, device=device, dtype=dtype)
+    memory = torch.randn(2, 5, 12, device=device, dtype=dtype)
+    padding = length_mask(torch.tensor([3, 2], device=device))
+    memory_padding = length_mask(torch.tensor([3, 5], device=device))
+    weight = torch.randn(2, 3, 12, device=device, dtype=dtype)
+    hidden = {
+        "tgt_mask": ~causal_mask(3, device=device),  # their polarity
+        "tgt_key_padding_mask": ~padding[:, 0, 0],
+        "memory_key_padding_mask": ~memory_padding[:, 0, 0],
+    }
+    results = []
+    for module, to in ((ours, dtype), (theirs, dtype), (exact, torch.float64)):
+        inputs = [tensor.to(to).requires_grad_() for tensor in (x, memory)]
+        y = module(*inputs, padding, memory_padding)[0] if module is ours else module(*inputs, **hidden)
+        last = module.feed_forward.w_1.weight if module is ours else module.linear1.weight
+        first = module.attention.w_o.weight if module is ours else module.self_attn.out_proj.weight
+        cross = module.cross_attention.w_o.weight if module is ours else module.multihead_attn.out_proj.weight
+        results.append((y, *gradients(y, weight.to(to), [*inputs, first, cross, last])))
+    for mine, plain, truth in zip(*results):
+        if dtype in HALF:
+            assert_as_good(mine, plain, truth, typical)
+        else:
+            assert_close(mine, truth.to(dtype), dtype)
+
+
+def test_decoder_layer_returns_both_maps():
+    layer = randomise(DecoderLayer(CONFIG)).double()
+    x, memory = torch.randn(2, 3, 12, dtype=torch.float64), torch.randn(2, 5, 12, dtype=torch.float64)
+    _, (weights, cross) = layer(x, memory, return_weights=True)
+    attended, expected = layer.attention(x, causal=True, return_weights=True)
+    torch.testing.assert_close(weights, expected)
+    expected = layer.cross_attention(layer.norm_1(x + attended), memory, return_weights=True)[1]
+    torch.testing.assert_close(cross, expected)
+    assert layer(x, memory)[1] == (None, None)
 
 
 @pytest.mark.parametrize("norm", ["layer", "rms", "batch", "dyt"])
