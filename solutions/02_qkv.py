@@ -78,12 +78,12 @@ from course_lib.plots import bars, heat_map, knob, soft_lookup, use_style
 # - **鍵（key）** $k_j$：第 $j$ 本書的書背，別人靠它找到這本書；
 # - **值（value）** $v_j$：第 $j$ 本書的內容，你真正帶走的東西。
 #
-# 這座圖書館有個怪脾氣：它從不只借你一本，而是**每一本**都借你一點；書背越對得上的借得越多，最後混成一份交給你。
+# 這座圖書館有個怪脾氣：它從不只借你一本，而是**每一本**都借你一點；書背愈對得上的借得愈多，最後混成一份交給你。
 # %% [markdown] lang="en"
 # The picture below shows one visit. The thicker the line, the more of that book ends up in the blend; the
 # weights $\alpha_j$ sum to 1.
 # %% [markdown] lang="zh-TW"
-# 下圖就是這樣的一趟。線越粗，那本書在答案裡占的份量越多；權重 $\alpha_j$ 加起來等於 1。
+# 下圖就是這樣的一趟。線愈粗，那本書在答案裡占的份量愈多；權重 $\alpha_j$ 加起來等於 1。
 # %%
 picture = soft_lookup(
     query="who can be\ntired?",
@@ -339,7 +339,7 @@ check("relevance", relevance)
 # $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$, the *lengths* count as well. Which of these two keys does the query
 # $(0.1,\ 0.1)$ prefer: its own twin, or a long vector 45° away?
 # %% [markdown] lang="zh-TW"
-# **比較像，還是比較長？** 常聽人說「$q$ 與 $k$ 越像，內積越大」。但 $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$，**長度**也算在內。查詢 $(0.1,\ 0.1)$ 會偏愛哪一個鍵：跟它一模一樣的，還是差了 45° 的長向量？
+# **比較像，還是比較長？** 常聽人說「$q$ 與 $k$ 愈像，內積愈大」。但 $q\cdot k=\lVert q\rVert\,\lVert k\rVert\cos\theta$，**長度**也算在內。查詢 $(0.1,\ 0.1)$ 會偏愛哪一個鍵：跟它一模一樣的，還是差了 45° 的長向量？
 # %%
 score = use("relevance", relevance)
 
@@ -1043,7 +1043,7 @@ check("02_q2", answer_02_q2)
 # | q、k、v 由詞嵌入做出來 | 有條件成立：僅限第一層，而且位置已經加進去了 | MiniLM 第 1 層：兩個「the」的列不同 |
 # | $W_Q, W_K, W_V$ 都是 $d_\text{model}\times d_k$ | 不成立：$W_V$ 是 $d_\text{model}\times d_v$ | Q、K 為 `[6, 3]`，V 為 `[6, 5]` |
 # | 每個詞元對**其他**詞元打分數 | 不成立：對全部打，包括自己；而且不對稱 | cat→cat 也有分數；cat→sat ≠ sat→cat |
-# | q 與 k 越像，內積越大 | 有條件成立：長度相等時 | 夾角 0°：0.02；45°：1.00 |
+# | q 與 k 愈像，內積愈大 | 有條件成立：長度相等時 | 夾角 0°：0.02；45°：1.00 |
 # | 分數在 0 與 1 之間 | 不成立：權重才是，分數可以是任何數 | 文章自己的例子：8.2 |
 # | 8.2、1.1、0.3 得到權重 0.85 | 不成立 | 0.9988；第 03 課接著談 |
 # | 詞元**被選中**才有貢獻 | 不成立：全部都有 | MiniLM：21 % 的權重低於 0.005，沒有一個是 0 |

@@ -330,7 +330,7 @@ exercise(
             both(
                 "You multiply by the temperature, so heat makes the weights sharper. A high temperature must make them "
                 "more even.",
-                "你乘上了溫度，於是溫度越高權重越尖。溫度高的時候，權重應該更平均。",
+                "你乘上了溫度，於是溫度愈高權重愈尖。溫度高的時候，權重應該更平均。",
             ),
         ),
         Mistake(
@@ -587,7 +587,7 @@ exercise(
             ),
             both(
                 "Right for τ = 1. The factor of the chain rule is upside down: the hotter, the less a weight answers.",
-                "τ = 1 時是對的。連鎖律的因子顛倒了：溫度越高，權重的反應越小。",
+                "τ = 1 時是對的。連鎖律的因子顛倒了：溫度愈高，權重的反應愈小。",
             ),
         ),
         Mistake(
@@ -1253,7 +1253,7 @@ exercise(
             ),
             both(
                 "You multiply by the temperature, so heat makes the weights sharper. It must make them more even.",
-                "你乘上了溫度，於是溫度越高權重越尖。溫度應該讓權重更平均。",
+                "你乘上了溫度，於是溫度愈高權重愈尖。溫度應該讓權重更平均。",
             ),
         ),
         Mistake(

@@ -1,7 +1,12 @@
 """nbgrader keeps the books: its gradebook gets the points, its formgrader the notebooks. One writer, no execution."""
 
+import hashlib
 import shutil
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -19,6 +24,12 @@ from sqlalchemy.exc import SAWarning
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
 from autograder.pipeline.records import Grade, Record
+
+# For formgrader, which Jupyter opens in the course folder; the steps here take their configuration as an object.
+FORMGRADER = """c = get_config()
+c.CourseDirectory.root = {course!r}
+c.CourseDirectory.db_url = "sqlite:///" + {out!r} + "/gradebook.db"
+"""
 
 
 class BookkeepingError(RuntimeError):
@@ -70,6 +81,10 @@ class Books:
     def __init__(self, out: Path, lessons: Path) -> None:
         self.course, self.lessons = out / "nbgrader", lessons
         create_gradebook(out / "gradebook.db")
+        self.course.mkdir(exist_ok=True)
+        (self.course / "nbgrader_config.py").write_text(
+            FORMGRADER.format(course=str(self.course.resolve()), out=str(out.resolve()))
+        )
         self.config = course_config(self.course, out / "gradebook.db")
         # The notebooks are ours but for the answers: their metadata need no check, and nothing is executed.
         self.config.Autograde.sanitize_preprocessors = [
@@ -117,24 +132,44 @@ class Books:
             return
         self.registered.add(lesson)
         released = self.lessons / "en" / f"{lesson}.ipynb"  # graded cells are the same in every language
-        source = self.course / "source" / lesson / released.name
-        if source.exists() and source.read_bytes() == released.read_bytes():
+        version = hashlib.sha256(released.read_bytes()).hexdigest()
+        done = self.course / "registered" / f"{lesson}.txt"  # written last, so that a stopped run begins it again
+        if done.exists() and done.read_text() == version:
             return
+        source = self.course / "source" / lesson / released.name
         source.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(released, source)
         self.config.CourseDirectory.assignment_id = lesson
         converter = GenerateAssignment(coursedir=CourseDirectory(config=self.config), config=self.config)
         converter.force = True
         run(converter, lesson)
+        done.parent.mkdir(exist_ok=True)
+        done.write_text(version)
 
 
 def run(converter: Autograde | GenerateAssignment, what: str) -> None:
-    with warnings.catch_warnings():
+    with uninterrupted(), warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # nbgrader's own queries, of no use to an instructor
         result = capture_log(converter)
     if not result["success"]:
         last = (str(result.get("error") or result.get("log") or "").strip().splitlines() or ["no reason given"])[-1]
         raise BookkeepingError(f"nbgrader could not take {what}: {last}")
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the step is done: nbgrader would take it for a failure of the notebook."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked: list[bool] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
 
 
 def manual_points(gradebook: Path, student: str, lesson: str) -> dict[str, float]:

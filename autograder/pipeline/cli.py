@@ -1,17 +1,20 @@
 """`python -m autograder …`: build the notebooks, make a sample class, grade, report."""
 
+import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from typer.core import TyperGroup
 
 # torch and nbgrader take seconds to import: each command imports what it needs, so that --help answers at once.
 if TYPE_CHECKING:
@@ -30,13 +33,33 @@ WRITTEN = {
     "gradebook.db": "nbgrader's gradebook",
 }
 
+
+class Commands(TyperGroup):
+    """The commands; what is wrong with how one is called is one line, as everything that goes wrong."""
+
+    def main(self, *arguments: Any, **more: Any) -> Any:
+        try:
+            code = super().main(*arguments, **{**more, "standalone_mode": False})
+        except Exception as problem:
+            # The class of these errors differs between the versions of typer; this is what they have in common.
+            if not hasattr(problem, "format_message"):
+                raise
+            text = problem.format_message()
+            if "\n" in text:  # the help, where nothing was asked for
+                print(text, file=sys.stderr)
+            else:
+                print(f"error: {text} (see python -m autograder --help)", file=sys.stderr)
+            code = REFUSED
+        sys.exit(code)
+
+
 app = typer.Typer(
-    help="Notebooks of the course, and grades for what students hand in.",
+    cls=Commands, help="Notebooks of the course, and grades for what students hand in.",
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
 )  # fmt: skip
 screen = Console()
 
-Out = Annotated[Path, typer.Option(help="Folder for grades, feedback, gradebook and records.", file_okay=False)]
+Out = Annotated[Path, typer.Option(help="Folder for grades, feedback, gradebook and records.")]
 
 
 @app.command()
@@ -86,6 +109,8 @@ def grade(
         files = read_back(out)[1]
         tell(records, files, out)
         died = sum(record.status == "not run" for record in records)
+        now = progress.total - died
+        print(f"{now} graded now, {sum(record.status == 'graded' for record in records) - now} as before")
         if died:
             print(f"{died} submissions were not really run: run the same command again.", file=sys.stderr)
         without = len(files) - len(records) - sum(file.status == "superseded" for file in files)
@@ -109,20 +134,33 @@ def report(out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder t
 # ------------------------------------------------------------------------------------------------- what is shown
 
 
+@dataclass
+class Shown:
+    """How far the run is, on the screen. `total`: the submissions that are graded in this run."""
+
+    bar: Progress
+    task: TaskID | None = None
+    total: int = 0
+
+    def __call__(self, done: int, total: int) -> None:
+        self.total = total
+        if total and self.task is None:  # nothing to show if there is nothing new since the last run
+            self.task = self.bar.add_task("", total=total)
+            self.bar.start()
+        if self.task is not None:
+            self.bar.update(self.task, completed=done)
+
+
 @contextmanager
-def bar() -> Iterator[Callable[[int, int], None]]:
+def bar() -> Iterator[Shown]:
     """A progress bar that starts with the first submission; in a file or a pipe, where it cannot move, its last state."""
     columns = (TextColumn("submissions graded"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen) as progress:
-        tasks: list[TaskID] = []
-
-        def show(done: int, total: int) -> None:
-            if total and not tasks:  # nothing to show if there is nothing new since the last run
-                tasks.append(progress.add_task("", total=total))
-            for task in tasks:
-                progress.update(task, completed=done)
-
-        yield show
+    shown = Shown(Progress(*columns, console=screen))
+    try:
+        yield shown
+    finally:
+        if shown.task is not None:
+            shown.bar.stop()
 
 
 def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
@@ -151,6 +189,8 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
             table.add_row(exercise.name, mean, plain(exercise.max_points), full)
         table.add_section()
         table.add_row(f"total ({len(lesson.totals)} submissions)", plain(lesson.mean), plain(lesson.max_points), "")
+        if lesson.waiting:
+            table.add_row("waits for you", "–", plain(lesson.waiting), "")
         screen.print(table)
     if frequent := most_frequent(lessons):
         screen.print("Most frequent mistakes:")
@@ -173,6 +213,8 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
 def one_line(out: Path) -> Iterator[None]:
     """Every failure inside ends the program with one line for the instructor and an exit code, without a traceback."""
     warnings.simplefilter("ignore")  # of libraries; nothing that an instructor could do about them
+    if out.is_file():
+        refuse(f"cannot write to {out}: it is a file, not a folder")
     try:
         yield
     except typer.Exit:
@@ -184,7 +226,9 @@ def one_line(out: Path) -> Iterator[None]:
         if isinstance(problem, expected()):
             refuse(str(problem))
         if isinstance(problem, OSError) and problem.filename is not None:
-            refuse(f"{problem.filename}: {problem.strerror}")
+            path = Path(os.fsdecode(problem.filename))
+            inside = path.is_relative_to(out) or out.is_relative_to(path)
+            refuse(f"cannot write to {out}: {problem.strerror}" if inside else f"{path}: {problem.strerror}")
         what = (str(problem).splitlines() or [""])[0]
         refuse(f"unexpected {type(problem).__name__}: {what} ({keep_traceback(out)})")
 

@@ -38,6 +38,7 @@ class Submission:
     status: str  # "ok" | "repaired" | "unreadable" | "unknown lesson" | "superseded"
     reason: str
     notebook: NotebookNode | None = None
+    notebook_id: str = ""  # the student id typed into the set-up cell, whoever the file came from
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -117,7 +118,7 @@ def safe_id(raw: str) -> str:
 
 
 def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
-    """The owner of each draft: platform, folder, set-up cell, file name, "unknown-1", … in this order."""
+    """The owner of each draft: platform, folder with an id, set-up cell, folder, file name, "unknown-1", … in this order."""
     released = {frame.student_id for languages in frames.values() for frame in languages.values()}
     for draft in drafts:
         draft.setup_id = "" if draft.setup_id in released else draft.setup_id
@@ -125,6 +126,8 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
     rest = [number for number, owner in by_platform.items() if owner is None]
     folders = student_folders([drafts[number] for number in rest], frames)
     folder_of = {rest[number]: folder for number, folder in folders.items()}
+
+    ids = ids_of_folders(drafts, folder_of)
 
     owners, unknown = [], 0
     for number, draft in enumerate(drafts):
@@ -135,7 +138,7 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
         elif folder := folder_of.get(number, ""):
             parts = _NAME_AND_ID.fullmatch(folder)
             name = parts["name"] if parts else draft.setup_name or folder
-            owner = Owner(parts["id"] if parts else folder, name)
+            owner = Owner(parts["id"] if parts else ids.get(folder, folder), name)
         elif safe_id(draft.setup_id):
             owner = Owner(draft.setup_id, draft.setup_name or tag or draft.setup_id)
         elif safe_id(tag):
@@ -146,6 +149,17 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
             owner = Owner(label, draft.setup_name or label, "no student id found anywhere")
         owners.append(owner)
     return owners
+
+
+def ids_of_folders(drafts: Sequence[Draft], folder_of: dict[int, str]) -> dict[str, str]:
+    """For folders whose name is no id ("Bob"): the one id that their notebooks hold, unless another folder's do too."""
+    typed: dict[str, set[str]] = defaultdict(set)
+    for number, folder in folder_of.items():
+        if safe_id(drafts[number].setup_id) and len(re.findall(r"\d", folder)) < 4:
+            typed[folder].add(drafts[number].setup_id)
+    claims = [next(iter(ids)) for ids in typed.values() if len(ids) == 1]
+    single = {folder: next(iter(ids)) for folder, ids in typed.items() if len(ids) == 1}
+    return {folder: id for folder, id in single.items() if claims.count(id) == 1 and id not in folder_of.values()}
 
 
 def assign_ids(owners: Sequence[Owner]) -> list[str]:
@@ -203,6 +217,7 @@ def submission(draft: Draft, owner: Owner, student: str, frames: Frames) -> Subm
     source = re.sub(r"[\x00-\x1f\x7f]", "?", "/".join(draft.file.path))
     name = clean_text(owner.name).replace("\n", " ").strip()[:100]
     row = Submission(student, name or student, None, "", "", source, draft.file.received, "", "")
+    row.notebook_id = clean_text(draft.setup_id).replace("\n", " ").strip()[:80]
     row.release = draft.course.get("release", "")
     if draft.problem:
         row.lesson = lesson_in("/".join(draft.file.path), frames)

@@ -542,8 +542,8 @@ CLASS = [
         "吳佩珊", SCALE, "zh-TW",
         answers={"scaled_dot_product_attention": "mask_inverted"},
         failed={"scaled_dot_product_attention": (
-            "pair_mask", "padding_mask", "temperature", "masked_row", "huge_scores", "float16", "bfloat16", "gradients",
-            "masked_row_gradients",
+            "pair_mask", "padding_mask", "temperature", "masked_row", "huge_scores", "equal_scores", "float16", "bfloat16",
+            "gradients", "masked_row_gradients",
         )},
         mistakes={"scaled_dot_product_attention": "mask_inverted"},
     ),

@@ -113,7 +113,7 @@ def _notebook_json(file: File) -> dict[str, Any]:
     start = text[:200].lstrip().lower()
     named_notebook = ".ipynb" in file.path[-1].lower() or copy_of(file.path[-1])[1]
     if start.startswith("<"):
-        raise _Refused("it is a web page" + (" saved under the name of a notebook" if named_notebook else ""))
+        raise _Refused("it is a web page saved under the name of a notebook" if named_notebook else "it is a web page")
     if start.startswith("pk\x03\x04"):
         raise _Refused("it is a zip file under the name of a notebook")
     if not named_notebook and not (start.startswith("{") and '"nbformat"' in text):
@@ -122,10 +122,9 @@ def _notebook_json(file: File) -> dict[str, Any]:
         # Outputs are dropped cell by cell while reading: 100 MB of them never stand in memory as objects.
         content = json.loads(text, object_pairs_hook=lambda pairs: {k: v for k, v in pairs if k != "outputs"})
     except json.JSONDecodeError as error:
-        cut = (
-            "ends too early" if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterm") else "is damaged"
-        )
-        raise _Refused(f"its JSON {cut} (line {error.lineno})") from None
+        if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterm"):
+            raise _Refused(f"its JSON ends too early (line {error.lineno})") from None
+        raise _Refused(f"its JSON is damaged (line {error.lineno})") from None
     except ValueError:  # an integer of thousands of digits
         raise _Refused("its JSON holds a number that cannot be read") from None
     if not isinstance(content, dict) or not isinstance(content.get("cells", content.get("worksheets")), list):

@@ -102,7 +102,7 @@ def new_record(submission: Submission, key: str = "") -> Record:
     status = "graded" if submission.notebook is not None else submission.status
     return Record(
         submission.student_id, submission.student_name, submission.lesson, submission.language, submission.source,
-        status, submission.reason, received, key=key,
+        status, submission.reason, received, key=key, notebook_id=submission.notebook_id,
     )  # fmt: skip
 
 
@@ -147,7 +147,8 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], outcome: Ou
         observations = [Observation(not_written=True)] * len(exercise.cases)
     verdict = decide(exercise, observations, seed, forbidden_in_source(source, exercise.forbidden, context=code))
     untried = verdict.written and not verdict.forbidden and len(seen) < len(exercise.cases)
-    grade = grade_of(verdict, source, printed(answer_ran), stopped=untried)
+    stopped = untried and (outcome.ended is not None or bool({check, answer} & outcome.stopped.keys()))
+    grade = grade_of(verdict, source, printed(answer_ran), stopped)
     if untried:
         why = what_stopped(check, answer, outcome)
         for i, line in enumerate(grade.lines):
@@ -255,7 +256,8 @@ def grade(
             known = Record.load(record_path(out, submission))
             if known is not None and known.key == key:
                 fresh = new_record(submission, key)
-                known.source, known.received, known.student_name = fresh.source, fresh.received, fresh.student_name
+                for field in ("source", "received", "student_name", "notebook_id"):
+                    setattr(known, field, getattr(fresh, field))
                 books.enter(known, submission)  # a stopped run may have come this far only
                 records.append(known)
             else:

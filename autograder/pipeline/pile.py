@@ -66,6 +66,7 @@ class _Refused(Exception):
 
 
 LITTER = {"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"}
+DOCUMENT = {"[Content_Types].xml", "mimetype"}  # members of .docx, .odt and the like, which are zip files too
 TEXT_TYPES = {"", ".py", ".json", ".txt", ".html", ".htm", ".download"}
 
 
@@ -103,11 +104,20 @@ def read_pile(pile: Path) -> Iterator[File]:
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeDecodeError) as error:
             raise CollectError(f"{pile.name} is a damaged zip file: {error}") from None
         with archive:
+            if DOCUMENT & set(archive.namelist()):
+                raise CollectError(no_pile(pile))
             yield from _read_zip(archive, (), budget, depth=0)
     elif pile.exists():
-        raise CollectError(f"{pile.name} is neither a folder nor a zip file")
+        raise CollectError(no_pile(pile))
     else:
         raise CollectError(f"{pile} does not exist")
+
+
+def no_pile(path: Path) -> str:
+    """What is wrong with a file that was given as the pile."""
+    kind = f"a {path.suffix} file, " if path.suffix and not _is_zip_name(path.name) else ""
+    advice = ": put it into a folder, and grade the folder" if path.suffix == ".ipynb" else ""
+    return f"{path.name} is {kind}neither a folder nor a zip file of submissions{advice}"
 
 
 def _is_zip_name(name: str) -> bool:

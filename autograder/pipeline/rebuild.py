@@ -527,13 +527,13 @@ def check_repairs(frame: Frame, cells: Sequence[Cell], matches: dict[int, int]) 
         stemming = [cell for cell in cells if matches.get(cell.position) == index]
         points = {cell.points for cell in stemming if cell.points is not None}
         if not stemming:
-            found["missing"].append(label)
+            found["check cells missing, the released ones used: "].append(label)
         elif all(cell.kind != "code" for cell in stemming):
-            found["turned into text"].append(label)
+            found["check cells turned into text, the released ones used: "].append(label)
         elif all(_normal(cell.source) != _normal(released.source) for cell in stemming):
-            found["edited"].append(label)
+            found["check cells edited, the released ones used: "].append(label)
         elif len(stemming) > 1:
-            found["copied"].append(label)
+            found["check cells copied, the released ones used: "].append(label)
         if points - {float(released.metadata.nbgrader.get("points", 0))}:
-            found["given other points"].append(label)
-    return [f"check cells {what}, the released ones used: {', '.join(labels)}" for what, labels in found.items()]
+            found["check cells given other points, the released ones used: "].append(label)
+    return [what + ", ".join(labels) for what, labels in found.items()]

@@ -50,6 +50,7 @@ class Record:
     Attributes:
         status: "graded"; "not run" when the sandbox itself failed; else the status of a submission with nothing to grade.
         reason: one or more sentences for the instructor.
+        notebook_id: the student id that stands in the notebook, which need not be the one that the file came with.
         key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
         notes: sentences for the student: cells that were stopped, cells of their own that failed.
     """
@@ -65,6 +66,7 @@ class Record:
     grades: list[Grade] = field(default_factory=list)
     notes: list[Text] = field(default_factory=list)
     key: str = ""
+    notebook_id: str = ""
 
     @property
     def points(self) -> float | None:
@@ -73,7 +75,8 @@ class Record:
 
     @property
     def max_points(self) -> float:
-        return sum(grade.max_points for grade in self.grades)
+        """Of the exercises that have points; a written answer counts once the instructor has graded it."""
+        return sum(grade.max_points for grade in self.grades if grade.points is not None)
 
     def save(self, path: Path) -> None:
         """Write to `path` in one step: it holds the old record or the new one, never half of one."""

@@ -6,6 +6,7 @@ Everything that a student wrote is text here, never markup or a formula: the tem
 import csv
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -20,8 +21,8 @@ from markupsafe import Markup, escape
 
 from autograder.exercise import get
 from autograder.pipeline.bookkeeping import manual_points
-from autograder.pipeline.collect import Submission
-from autograder.pipeline.grading import LESSONS, new_record, record_path
+from autograder.pipeline.collect import Submission, platform_owner, safe_id
+from autograder.pipeline.grading import ANSWER, LESSONS, new_record, record_path
 from autograder.pipeline.records import Grade, Record
 from autograder.text import LANGUAGES, Text, both
 
@@ -112,16 +113,18 @@ def with_manual_points(record: Record, gradebook: Path) -> Record:
 def write_grades(path: Path, records: Sequence[Record]) -> None:
     """One row per student and lesson and per file that could not be graded, one column per exercise."""
     exercises = list(dict.fromkeys(g.name for r in sorted(records, key=lambda r: r.lesson or "") for g in r.grades))
-    head = ["student_id", "student_name", "lesson", "language", "status", "reason", "received", "points", "max_points"]
+    head = ["student_id", "student_name", "notebook_id", "lesson", "language", "status", "reason", "received"]
+    head += ["points", "max_points", *exercises, "file"]
     rows = []
     for record in records:
         points = {grade.name: grade.points for grade in record.grades}
         rows.append([
-            record.student_id, record.student_name, record.lesson or "", record.language, record.status, record.reason,
-            record.received, plain(record.points), plain(record.max_points if record.grades else None),
+            record.student_id, record.student_name, record.notebook_id, record.lesson or "", record.language,
+            record.status, record.reason, record.received,
+            plain(record.points), plain(record.max_points if record.grades else None),
             *(plain(points.get(name)) for name in exercises), record.source,
         ])  # fmt: skip
-    write_table(path, [*head, *exercises, "file"], rows)
+    write_table(path, head, rows)
 
 
 def write_files(out: Path, submissions: Sequence[Submission]) -> None:
@@ -162,14 +165,55 @@ def write_text(path: Path, text: str) -> None:
 # ------------------------------------------------------------------------------------------------- words
 
 
+def rows_of(table: str) -> list[dict[str, str]]:
+    with open(TEMPLATES / table, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
 @lru_cache
 def dictionary() -> dict[str, Text]:
-    with open(TEMPLATES / "words.tsv", encoding="utf-8", newline="") as file:
-        return {row["key"]: both(row["en"], row["zh-TW"]) for row in csv.DictReader(file, delimiter="\t", quoting=3)}
+    return {row["key"]: both(row["en"], row["zh-TW"]) for row in rows_of("words.tsv")}
 
 
 def words(language: str, key: str, **values: Any) -> str:
     return dictionary()[key][language].format(**values)
+
+
+@lru_cache
+def reasons() -> list[tuple[re.Pattern[str], str]]:
+    """Each reason that `collect` and `grade` give, as a pattern for the English text, and its Chinese twin."""
+    table = []
+    for row in rows_of("reasons.tsv"):
+        pieces = re.split(r"\{(\w+)\}", row["en"])  # text and names in turn
+        pattern = "".join(f"(?P<{piece}>.+)" if i % 2 else re.escape(piece) for i, piece in enumerate(pieces))
+        table.append((re.compile(pattern, re.IGNORECASE), row["zh-TW"]))
+    return table
+
+
+def twin(part: str) -> str | None:
+    """The Chinese twin of one part of a reason."""
+    for pattern, chinese in reasons():
+        if found := pattern.fullmatch(part):
+            values = {
+                key: value.replace(", ", "、") if key == "names" else value for key, value in found.groupdict().items()
+            }
+            return chinese.format(**values)
+    return None
+
+
+def in_chinese(reason: str) -> str:
+    """A reason (sentences of parts with "; " between them) in Chinese; as it is if there is no twin for all of it."""
+    sentences = re.split(r"(?<=\.) (?=[A-Z])", reason)
+    # A name of a file may hold what separates parts or sentences: then they are not taken apart.
+    for split in ([s.rstrip(".").split("; ") for s in sentences], [[s[:-1]] for s in sentences], [[reason[:-1]]]):
+        parts = [[twin(part) for part in sentence] for sentence in split]
+        if all(part is not None for sentence in parts for part in sentence):
+            return "".join("；".join(filter(None, sentence)) + "。" for sentence in parts)
+    return reason
+
+
+def reason_text(reason: str) -> Text:
+    return both(reason, in_chinese(reason))
 
 
 def number(value: float | None) -> str:
@@ -186,14 +230,20 @@ def breakable(name: str) -> Markup:
 
 
 @lru_cache
+def released_cells(lesson: str, language: str, lessons: Path) -> list[dict[str, Any]]:
+    """The cells of a released notebook; none where it cannot be read."""
+    try:
+        return list(json.loads((lessons / language / f"{lesson}.ipynb").read_text(encoding="utf-8"))["cells"])
+    except (OSError, ValueError, KeyError):
+        return []
+
+
+@lru_cache
 def titles_of(lesson: str, lessons: Path) -> Text:
     """The first heading of the released notebook, in both languages; the lesson's name where there is none."""
     found = {}
     for language in LANGUAGES:
-        try:
-            cells = json.loads((lessons / language / f"{lesson}.ipynb").read_text(encoding="utf-8"))["cells"]
-        except (OSError, ValueError, KeyError):
-            cells = []
+        cells = released_cells(lesson, language, lessons)
         text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
         heading = next((line for line in text.splitlines() if line.startswith("# ")), lesson)
         found[language] = heading.lstrip("#").replace("`", "").replace("$", "").strip()
@@ -208,7 +258,10 @@ def templates() -> Environment:
     )  # fmt: skip
     css = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     environment.globals.update(css=Markup(css), number=number, percent=percent, words=words, marks=MARKS)
-    environment.globals.update(state_of=state_of, is_question=is_question, breakable=breakable)
+    environment.globals.update(
+        state_of=state_of, is_question=is_question, breakable=breakable, waiting_points=waiting_points
+    )
+    environment.globals.update(reason_text=reason_text)
     return environment
 
 
@@ -222,6 +275,10 @@ def render(template: str, language: str, **values: Any) -> str:
 def waits(grade: Grade) -> bool:
     """Whether a written answer still has to be graded."""
     return grade.status == "by hand" and grade.points is None
+
+
+def waiting_points(record: Record) -> float:
+    return sum(grade.max_points for grade in record.grades if waits(grade))
 
 
 def state_of(grade: Grade) -> str:
@@ -257,9 +314,30 @@ def feedback_page(record: Record, lessons: Path) -> str:
     languages = [record.language] if record.language in LANGUAGES else list(LANGUAGES)
     if record.lesson is None or not record.grades:
         return render("unread.html.j2", languages[0], languages=languages, record=record)
-    waiting = sum(grade.max_points for grade in record.grades if waits(grade))
     title = titles_of(record.lesson, lessons)[languages[0]]
-    return render("feedback.html.j2", languages[0], record=record, title=title, waiting=waiting)
+    cells = released_cells(record.lesson, languages[0], lessons)
+    released = {cell.get("id", ""): "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
+    grades = [
+        replace(grade, answer=fold_docstrings(grade.answer, released.get(ANSWER + grade.name, "")))
+        for grade in record.grades
+    ]
+    return render("feedback.html.j2", languages[0], record=replace(record, grades=grades), title=title)
+
+
+def fold_docstrings(answer: str, released: str) -> str:
+    """The answer with \"\"\"…\"\"\" for each docstring that holds the released one: the student knows it, and it hides the code.
+
+    By text, not by syntax, so that it works on code that Python cannot read.
+    """
+    for docstring in re.findall(r'"""(.+?)"""', released, re.DOTALL):
+        text = r"\s+".join(map(re.escape, docstring.split()))  # however it is indented or broken into lines
+        for quotes in ('"""', "'''"):
+            found = re.search(text, answer)
+            start = answer.rfind(quotes, 0, found.start()) if found else -1
+            end = answer.find(quotes, found.end()) if found else -1
+            if start >= 0 and end >= 0:
+                answer = answer[: start + 3] + "…" + answer[end:]
+    return answer
 
 
 # ------------------------------------------------------------------------------------------------- class
@@ -275,7 +353,12 @@ class MistakeMade:
 
 @dataclass
 class ExerciseStatistics:
-    """How a class did in one exercise. `others`: wrong without a recognised mistake."""
+    """How a class did in one exercise.
+
+    Attributes:
+        mean: None as long as answers wait for the instructor, or are not there.
+        others: wrong without a recognised mistake.
+    """
 
     name: str
     max_points: float
@@ -287,9 +370,17 @@ class ExerciseStatistics:
 
 @dataclass
 class LessonStatistics:
+    """How a class did in one lesson; its totals are of the exercises in which no answer waits for the instructor.
+
+    Attributes:
+        max_points: of these exercises.
+        waiting: the points of the other exercises.
+    """
+
     lesson: str
     titles: Text
     max_points: float
+    waiting: float
     totals: list[float]
     exercises: list[ExerciseStatistics]
 
@@ -326,16 +417,15 @@ def statistics(records: Sequence[Record], lessons: Path = LESSONS) -> list[Lesso
     for record in records:
         if record.lesson is not None and record.grades:
             by_lesson.setdefault(record.lesson, []).append(record)
-    return [
-        LessonStatistics(
-            lesson,
-            titles_of(lesson, lessons),
-            max(r.max_points for r in group),
-            [r.points or 0.0 for r in group],
-            [exercise_statistics(name, group) for name in dict.fromkeys(g.name for r in group for g in r.grades)],
-        )
-        for lesson, group in sorted(by_lesson.items())
-    ]
+    return [lesson_statistics(lesson, group, titles_of(lesson, lessons)) for lesson, group in sorted(by_lesson.items())]
+
+
+def lesson_statistics(lesson: str, group: Sequence[Record], titles: Text) -> LessonStatistics:
+    exercises = [exercise_statistics(name, group) for name in dict.fromkeys(g.name for r in group for g in r.grades)]
+    known = {e.name: e.max_points for e in exercises if not e.counts["wait"]}
+    waiting = sum(e.max_points for e in exercises if e.counts["wait"])
+    totals = [round(sum(g.points or 0.0 for g in record.grades if g.name in known), 2) for record in group]
+    return LessonStatistics(lesson, titles, sum(known.values()), waiting, totals, exercises)
 
 
 def exercise_statistics(name: str, group: Sequence[Record]) -> ExerciseStatistics:
@@ -352,9 +442,8 @@ def exercise_statistics(name: str, group: Sequence[Record]) -> ExerciseStatistic
         elif column in ("partial", "none") and grade.lines:
             others.append(record)
     mistakes = sorted(made.values(), key=lambda mistake: -len(mistake.records))
-    return ExerciseStatistics(
-        name, max(g.max_points for _, g in pairs), mean(points) if points else None, counts, mistakes, others
-    )
+    average = mean(points) if points and not counts["wait"] else None
+    return ExerciseStatistics(name, max(g.max_points for _, g in pairs), average, counts, mistakes, others)
 
 
 def column_of(grade: Grade) -> str:
@@ -366,12 +455,19 @@ def column_of(grade: Grade) -> str:
 
 
 @dataclass
-class Entry:
-    """A line of the list of what needs a look; `count`: how many answers it stands for."""
+class Message:
+    """What there is to say, and the exercises it is said of."""
 
     text: Text
+    exercises: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Entry:
+    """A student's lesson in the list of what needs a look; `count`: how many answers it stands for."""
+
     record: Record | Submission | None = None
-    exercise: str = ""
+    messages: list[Message] = field(default_factory=list)
     count: int = 1
 
 
@@ -380,45 +476,73 @@ class Look:
     """What needs a look, of one kind (a key of the words: "look " + kind)."""
 
     kind: str
-    entries: list[Entry]
+    entries: list[Entry] = field(default_factory=list)
 
     @property
     def count(self) -> int:
         return sum(entry.count for entry in self.entries)
 
+    def add(self, record: Record | Submission, text: Text, exercise: str = "") -> None:
+        """One entry for a student's lesson (or file that has none), one message for what is said of several exercises."""
+
+        def key(of: Record | Submission) -> tuple[str, str]:
+            return of.student_id, of.source if self.kind == "unread" else of.lesson or ""
+
+        entry = next((e for e in self.entries if e.record is not None and key(e.record) == key(record)), None)
+        if entry is None:
+            entry = Entry(record)
+            self.entries.append(entry)
+        message = next((m for m in entry.messages if m.text == text), None)
+        if message is None:
+            message = Message(text)
+            entry.messages.append(message)
+        message.exercises += [exercise] if exercise else []
+
 
 def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submission]) -> list[Look]:
     """What an instructor should not overlook, the gravest first."""
     repaired = {(s.student_id, s.lesson) for s in submissions if s.status == "repaired"}
-    looks: dict[str, list[Entry]] = {
-        kind: [] for kind in ("ended", "unread", "not allowed", "stopped", "repaired", "superseded", "waiting")
-    }
+    kinds = ("ended", "unread", "other id", "not allowed", "stopped", "repaired", "superseded", "waiting")
+    looks = {kind: Look(kind) for kind in kinds}
     waiting: dict[str, int] = {}
     for record in records:
+        reason = reason_text(record.reason)
         if record.status == "not run":
-            looks["ended"].append(Entry(same(record.reason), record))
+            looks["ended"].add(record, reason)
         elif not record.grades:
-            looks["unread"].append(Entry(same(f"{record.reason} ({record.source})"), record))
+            looks["unread"].add(
+                record, both(f"{reason['en']} ({record.source})", f"{reason['zh-TW']}（{record.source}）")
+            )
         elif (record.student_id, record.lesson) in repaired:
-            looks["repaired"].append(Entry(same(record.reason), record))
+            looks["repaired"].add(record, reason)
         for grade in record.grades:
             if grade.status in ("not allowed", "stopped"):
-                looks[grade.status].append(Entry(grade.message, record, grade.name))
+                looks[grade.status].add(record, grade.message, grade.name)
             elif waits(grade):
                 waiting[grade.name] = waiting.get(grade.name, 0) + 1
-        looks["stopped"] += [Entry(note, record) for note in record.notes]
+        for note in record.notes:
+            looks["stopped"].add(record, note)
+    for record in with_other_id(records):
+        found = {lang: words(lang, "found id", id=record.notebook_id, source=record.source) for lang in LANGUAGES}
+        looks["other id"].add(record, found)
     for submission in submissions:
         if submission.status == "superseded":
-            looks["superseded"].append(Entry(same(f"{submission.source}: {submission.reason}"), submission))
+            reason, source = reason_text(submission.reason), submission.source
+            looks["superseded"].add(submission, both(f"{source}: {reason['en']}", f"{source}：{reason['zh-TW']}"))
     for name, count in waiting.items():
         text = {language: words(language, "answers wait", count=count) for language in LANGUAGES}
-        looks["waiting"].append(Entry(text, exercise=name, count=count))
-    return [Look(kind, entries) for kind, entries in looks.items() if entries]
+        looks["waiting"].entries.append(Entry(None, [Message(text, [name])], count))
+    return [look for look in looks.values() if look.entries]
 
 
-def same(sentence: str) -> Text:
-    """A sentence for the instructor that there is in English only."""
-    return both(sentence, sentence)
+def with_other_id(records: Sequence[Record]) -> list[Record]:
+    """Records from plain folders in whose notebook another student's id stands.
+
+    Platforms have ids of their own, and so may a course that names folders in its own way: then nearly all differ.
+    """
+    plain_ones = [r for r in records if r.notebook_id and platform_owner(tuple(r.source.split("/"))) is None]
+    other = [r for r in plain_ones if safe_id(r.notebook_id).casefold() != r.student_id.casefold()]
+    return other if 2 * len(other) <= len(plain_ones) else []
 
 
 def class_page(

@@ -17,9 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autograder.observe import Observation
+import torch
+
+from autograder.observe import Call, Observation
 from autograder.text import Text, both
-from autograder.wire import MAX_TEXT, WireError, loads
+from autograder.wire import MAX_TEXT, WireError, dumps, loads
 
 ROOT = Path(__file__).resolve().parent.parent  # the autograder package
 COURSE_LIB = ROOT.parent / "course_lib"
@@ -150,6 +152,29 @@ class Worker:
             errors = self.process.stderr.read().strip() if self.process.stderr else ""
             why = (first or {}).get("text") or errors or "it did not start"
             raise SandboxUnavailable(unavailable(str(why).strip().splitlines()[-1]))
+        self.try_out()
+
+    def try_out(self) -> None:
+        """Run a notebook whose outcome is known, so that a fault of the installation never looks like a student's.
+
+        Raises:
+            SandboxUnavailable: if anything but the right result comes out.
+        """
+        x = torch.tensor([1.0, 2.0], dtype=torch.float16)
+        cells = (
+            Cell("import torch\nfrom autograder import check\ndef double(x):\n    return x @ x.new_ones(2, 1) * 2"),
+            Cell("raise ValueError"),
+            Cell('check("double", double)', "double"),
+        )
+        call = dumps(Call((x,), cotangents=(torch.ones(1, dtype=x.dtype),)))
+        outcome = self.run(
+            Job(cells, {"double": {"driver": "function", "forbidden": ["torch.softmax"], "calls": [call]}})
+        )
+        seen = outcome.observations.get("double", {}).get(0, Observation(error="no result"))
+        failed = outcome.cells.get(0, CellOutcome()).error or seen.error or seen.gradient_error
+        if failed or not isinstance(seen.value, torch.Tensor) or seen.value.tolist() != [6.0]:
+            self.close()
+            raise SandboxUnavailable(unavailable(f"a notebook that is right failed in it ({failed or 'wrong values'})"))
 
     def listen(self) -> None:
         """Put each event on the queue; None at the end."""
@@ -283,7 +308,8 @@ def command() -> list[str]:
     arguments = [
         bubblewrap(), "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", "--cap-drop", "ALL",
         "--uid", "65534", "--gid", "65534", "--hostname", "grading",
-        "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--tmpfs", "/tmp", "--dir", "/course/autograder",
+        "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--dir", "/tmp", "--tmpfs", "/student",
+        "--dir", "/course/autograder",
     ]  # fmt: skip
     for folder in read_only_folders():
         arguments += ["--ro-bind", folder, folder]
@@ -300,11 +326,11 @@ def command() -> list[str]:
     pipeline = ROOT / "pipeline"
     arguments += ["--ro-bind", str(pipeline / "inside.py"), "/course/autograder/__init__.py"]
     arguments += ["--ro-bind", str(pipeline / "worker.py"), "/course/autograder/worker.py"]
-    arguments += ["--remount-ro", "/", "--chdir", "/tmp"]
+    arguments += ["--remount-ro", "/", "--chdir", "/student"]
     environment = {
-        "HOME": "/tmp", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPATH": "/course", "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLCONFIGDIR": "/tmp/mpl",
-        "IPYTHONDIR": "/tmp/ipython", "TORCHINDUCTOR_CACHE_DIR": "/tmp/inductor", "PYTHONHASHSEED": "0",
+        "HOME": "/student", "TMPDIR": "/student", "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONPATH": "/course", "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MPLCONFIGDIR": "/student/mpl",
+        "IPYTHONDIR": "/student/ipython", "TORCHINDUCTOR_CACHE_DIR": "/student/inductor", "PYTHONHASHSEED": "0",
         "USER": "student", "LOGNAME": "student",
     }  # fmt: skip
     for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # some processors need them for right results

@@ -44,7 +44,13 @@ def test_a_pile_that_cannot_be_read_is_one_line(tmp_path: Path, empty_zip: Path)
     text = tmp_path / "notes.txt"
     text.write_text("not a zip")
     out = tmp_path / "out"
-    assert "notes.txt is neither a folder nor a zip file" in one_line(run("grade", text, "--out", out))
+    assert "notes.txt is a .txt file, neither a folder nor a zip file" in one_line(run("grade", text, "--out", out))
+    document = tmp_path / "report.docx"
+    with zipfile.ZipFile(document, "w") as archive:
+        archive.writestr("[Content_Types].xml", "<Types/>")
+    assert "report.docx is a .docx file, neither" in one_line(run("grade", document, "--out", out))
+    (tmp_path / "ada.ipynb").write_text("{}")
+    assert "put it into a folder" in one_line(run("grade", tmp_path / "ada.ipynb", "--out", out))
     assert "does not exist" in one_line(run("grade", tmp_path / "missing.zip", "--out", out))
     assert "holds no files to grade" in one_line(run("grade", empty_zip, "--out", out))
     assert not out.exists()
@@ -54,7 +60,23 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "pile").mkdir()
     (tmp_path / "pile" / "a.ipynb").write_text("{}")
     (tmp_path / "file").write_text("")
-    assert "file" in one_line(run("grade", tmp_path / "pile", "--out", tmp_path / "file" / "out"))
+    for command in (("grade", tmp_path / "pile", "--out"), ("report",)):
+        assert f"cannot write to {tmp_path / 'file'}: it is a file" in one_line(run(*command, tmp_path / "file"))
+    inside = tmp_path / "file" / "out"
+    assert f"cannot write to {inside}: " in one_line(run("grade", tmp_path / "pile", "--out", inside))
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (("grade", "a", "b", "--out", "c"), "unexpected extra argument"),
+        (("grade", "a"), "--out"),
+        (("grade", "a", "--out", "c", "--workers", "0"), "--workers"),
+        (("grad", "a"), "No such command"),
+    ],
+)
+def test_a_wrong_call_is_one_line(arguments: tuple[str, ...], words: str) -> None:
+    assert words in one_line(run(*arguments))
 
 
 def test_report_without_a_class_is_one_line(tmp_path: Path) -> None:
@@ -116,5 +138,5 @@ def test_exit_code_is_0_only_if_all_was_run(
     result = run("grade", tmp_path, "--out", out)
     assert result.exit_code == code, result.output
     assert "Rows and columns [swapped]." in result.stdout and "1 students, 1 rows" in result.stdout
-    assert "grades.csv" in result.stdout
+    assert "grades.csv" in result.stdout and f"{1 - code} graded now, 0 as before" in result.stdout
     assert run("report", out).exit_code == 0

@@ -280,14 +280,26 @@ def test_a_class_in_folders(pile: Path, lessons: Path) -> None:
     for student in ("ann", "bob"):
         put(pile / "export" / student / "02_qkv.ipynb", handed_in())
         put(pile / "export" / student / "deep" / "03_sqrt_dk.ipynb", handed_in("03_sqrt_dk"))
-    put(pile / "export" / "carl" / "x.ipynb", handed_in(student="somebody else"))
+    put(pile / "export" / "carl" / "x.ipynb", handed_in(student="b333"))
     rows = collect(pile, lessons)
     assert [(row.student_id, row.lesson) for row in rows] == [
         ("ann", "02_qkv"),
         ("ann", "03_sqrt_dk"),
+        ("b333", "02_qkv"),
         ("bob", "02_qkv"),
         ("bob", "03_sqrt_dk"),
-        ("carl", "02_qkv"),
+    ]
+
+
+def test_an_id_typed_in_two_folders_is_nobodys_and_a_folder_with_an_id_keeps_it(pile: Path, lessons: Path) -> None:
+    put(pile / "ann" / "02_qkv.ipynb", handed_in(student="b111"))
+    put(pile / "bob" / "02_qkv.ipynb", handed_in(student="b111"))
+    put(pile / "410912001" / "02_qkv.ipynb", handed_in(student="b222"))
+    rows = collect(pile, lessons)
+    assert [(row.student_id, row.notebook_id) for row in rows] == [
+        ("410912001", "b222"),
+        ("ann", "b111"),
+        ("bob", "b111"),
     ]
 
 

@@ -274,3 +274,35 @@ def test_two_runs_into_one_folder_do_not_mix(graded_class: GradedClass) -> None:
 
 def test_the_secret_is_for_its_owner_only(graded_class: GradedClass) -> None:
     assert os.stat(graded_class.out / "secret").st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("moment", ["release", "entry"])
+def test_an_interrupted_run_goes_on_where_it_stopped(
+    graded_class: GradedClass, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Ctrl-C waits for nbgrader's step; a run that is killed in the middle of one does it again."""
+    from autograder.pipeline import bookkeeping
+
+    pile = tmp_path / "small.zip"
+    with zipfile.ZipFile(graded_class.pile) as archive, zipfile.ZipFile(pile, "w") as small:
+        for info in archive.infolist():
+            if info.filename.startswith(("王小明", "Liam Chen")):
+                small.writestr(info, archive.read(info))
+    really = bookkeeping.run
+    steps: list[str] = []
+
+    def run(converter: object, what: str) -> None:
+        steps.append(what)
+        really(converter, what)  # type: ignore[arg-type]
+        if len(steps) == (1 if moment == "release" else 2):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(bookkeeping, "run", run)
+    with pytest.raises(KeyboardInterrupt):
+        grade(pile, tmp_path / "out", seed=7)
+    monkeypatch.setattr(bookkeeping, "run", really)
+    records = grade(pile, tmp_path / "out", seed=7)
+    assert {(r.source, r.points) for r in records} <= {(r.source, r.points) for r in graded_class.records}
+    with Gradebook(f"sqlite:///{tmp_path / 'out' / 'gradebook.db'}") as book:
+        scores = {(s.student.id, s.assignment.name): s.score for a in book.assignments for s in a.submissions}
+    assert scores == {(r.student_id, r.lesson): r.points for r in records}

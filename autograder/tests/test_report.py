@@ -1,5 +1,6 @@
 """Tables, feedback pages and class pages from records made by hand."""
 
+import ast
 import csv
 import json
 import re
@@ -11,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from autograder.exercise import get
-from autograder.pipeline import report
+from autograder.pipeline import collect, drafts, pile, rebuild, report
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.glossary import findings
 from autograder.pipeline.records import Grade, Line, Record
 from autograder.pipeline.report import ReportError, read_back, write_reports
+from autograder.pipeline.sandbox import STOPS, Limits, stop_text
 from autograder.text import LANGUAGES, both
 
 LESSON = "02_qkv"
@@ -69,11 +71,12 @@ def a_class(tmp_path: Path, lessons: Path) -> Path:
     records = [
         record("s1", "Ada", "en", *grades(attend("full", 3), written=1.5)),
         record("s2", "王小明", "zh-TW", *grades(attend("none", 0, "scale"))),
-        record("s3", EVIL, "en", *grades(attend("partial", 1.25, "scale", EVIL)), reason="Cell ids put back."),
+        record("s3", EVIL, "en", *grades(attend("partial", 1.25, "scale", EVIL)), reason="Check cells edited, the released ones used: attend."),
         record("s4", "=HYPERLINK(1)", "en", *grades(Grade("attend", 0, 3, "not started", both("Not started.", "尚未作答。")))),
         record("s5", "Eve", "en", *grades(Grade("attend", 0, 3, "not allowed", both("Not allowed: sdpa (line 2).", "不能使用 sdpa。")))),
         Record("s6", "Fay", None, "", "fay.docx", "unreadable", "It is a .docx file, not a notebook.", "2026-03-02 10:00"),
     ]  # fmt: skip
+    records[0].notebook_id = "S-1"
     records[2].notes = [both(f"A cell of your own (no. 1) stopped: {EVIL}", f"你自己加的第 1 個儲存格停了下來：{EVIL}")]
     files = [submission(r, "repaired" if r.student_id == "s3" else "ok") for r in records]
     old = submission(records[0], "superseded")
@@ -95,16 +98,17 @@ def table(path: Path) -> list[list[str]]:
 def test_grades_have_a_row_each(a_class: Path) -> None:
     rows = table(a_class / "grades.csv")
     assert rows[0] == [
-        "student_id", "student_name", "lesson", "language", "status", "reason", "received", "points", "max_points",
-        "attend", "02_w1", "file",
+        "student_id", "student_name", "notebook_id", "lesson", "language", "status", "reason", "received", "points",
+        "max_points", "attend", "02_w1", "file",
     ]  # fmt: skip
     assert rows[1] == [
-        "s1", "Ada", LESSON, "en", "graded", "Read as handed in.", "2026-03-02 10:00", "4.5", "5", "3", "1.5", "s1.ipynb",
+        "s1", "Ada", "S-1", LESSON, "en", "graded", "Read as handed in.", "2026-03-02 10:00", "4.5", "5", "3", "1.5",
+        "s1.ipynb",
     ]  # fmt: skip
-    assert rows[2][7:11] == ["0", "5", "0", ""]  # the written answer waits
+    assert rows[2][8:12] == ["0", "3", "0", ""]  # the written answer waits
     assert rows[4][1] == "'=HYPERLINK(1)"
     assert rows[6] == [
-        "s6", "Fay", "", "", "unreadable", "It is a .docx file, not a notebook.", "2026-03-02 10:00",
+        "s6", "Fay", "", "", "", "unreadable", "It is a .docx file, not a notebook.", "2026-03-02 10:00",
         "", "", "", "", "fay.docx",
     ]  # fmt: skip
     assert len(rows) == 7
@@ -185,7 +189,7 @@ def test_what_a_student_wrote_is_text(a_class: Path) -> None:
     text = (a_class / f"feedback/s3/{LESSON}.html").read_text("utf-8")
     assert "<script" not in text
     assert text.count("&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt;") >= 3  # name, answer, note
-    assert "Cell ids put back." in text
+    assert "Check cells edited, the released ones used: attend." in text
 
 
 def test_half_characters_break_nothing(tmp_path: Path, lessons: Path) -> None:
@@ -198,11 +202,11 @@ def test_half_characters_break_nothing(tmp_path: Path, lessons: Path) -> None:
 def test_feedback_says_what_was_wrong_in_its_language(a_class: Path) -> None:
     english = (a_class / f"feedback/s3/{LESSON}.html").read_text("utf-8")
     assert "02 · Q/K/V: take a question" in english and SCALE["en"] in english
-    assert "1.25 of 5 points" in english and "1 of 2 cases passed" in english and "partial credit" in english
-    assert "weights[0, 1] is off by 0.2" in english and "2 of these points wait for your instructor" in english
+    assert "1.25 / 3 points" in english and "1 of 2 cases passed" in english and "partial credit" in english
+    assert "weights[0, 1] is off by 0.2" in english and ", 2 points wait for your instructor" in english
     chinese = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
     assert "02 · Q/K/V：拿問題" in chinese and SCALE["zh-TW"] in chinese and "情況 1" in chinese
-    assert "0 / 5 分" in chinese and "等待授課教師評分" in chinese
+    assert "0 / 3 分" in chinese and "，另有 2 分等待授課教師評分" in chinese
     assert SCALE["en"] not in chinese and "Status" not in chinese
 
 
@@ -230,7 +234,7 @@ def test_feedback_gives_nothing_of_the_reference_away(tmp_path: Path, lessons: P
 
 def test_unreadable_file_gets_a_page_that_says_what_to_do(a_class: Path) -> None:
     text = (a_class / "feedback/s6/file.html").read_text("utf-8")
-    assert "It is a .docx file, not a notebook." in text
+    assert "It is a .docx file, not a notebook." in text and "這是 .docx 檔，不是筆記本。" in text
     for language in LANGUAGES:  # nobody knows which one the student reads
         assert f'<section lang="{language}">' in text and report.words(language, "do download") in text
 
@@ -255,17 +259,150 @@ def test_class_page_counts_mistakes_and_names_what_needs_a_look(a_class: Path, l
     assert report.words(language, "answers wait", count=4) in text
     assert f'href="feedback/s2/{LESSON}.html"' in text and "王小明" in text
     assert "<script" not in text and "<svg" in text
+    assert report.words(language, "waiting for you", points=2) in text
+
+
+def test_the_chinese_class_page_is_chinese(a_class: Path) -> None:
+    text = (a_class / "class.zh-TW.html").read_text("utf-8")
+    assert "這是 .docx 檔，不是筆記本。（fay.docx）" in text and "改以同一位學生的 s1.ipynb 評分。" in text
+    assert "檢查儲存格被改過，已換回發布版：attend。" in text
+
+
+def test_one_broken_notebook_is_one_entry() -> None:
+    why = both("It could not be tried: the notebook ran longer than 60 s.", "這題沒辦法執行：太久。")
+    stopped = [Grade(name, 0, 3, "stopped", why) for name in ("relevance", "attend")]
+    ada = record("s1", "Ada", "en", *stopped)
+    ada.notes = [both("A cell of your own stopped.", "停了下來。")] * 2
+    (look,) = report.things_to_look_at([ada], [])
+    (entry,) = look.entries
+    assert [(m.text["en"][:8], m.exercises) for m in entry.messages] == [
+        ("It could", ["relevance", "attend"]), ("A cell o", []),
+    ]  # fmt: skip
+    assert look.count == 1
+
+
+def test_an_id_that_is_not_the_folders_needs_a_look() -> None:
+    def handed_in(student: str, typed: str, source: str) -> Record:
+        return Record(student, "", LESSON, "en", source, "graded", "", notebook_id=typed)
+
+    rows = [handed_in(f"B00{i}", f"b00{i}", f"B00{i}/02_qkv.ipynb") for i in range(4)]
+    rows += [handed_in("B009", "B001", "B009/02_qkv.ipynb"), handed_in("B010", "", "B010/02_qkv.ipynb")]
+    assert [r.student_id for r in report.with_other_id(rows)] == ["B009"]
+    moodle = handed_in("1002", "B001", "Ada_1002_assignsubmission_file_/02_qkv.ipynb")
+    assert report.with_other_id([moodle]) == []
+    named_otherwise = [handed_in(f"team-{i}", f"B00{i}", f"team-{i}/02_qkv.ipynb") for i in range(4)]
+    assert report.with_other_id(named_otherwise) == []
+
+
+RELEASED = '''def attend(q, k):
+    """What each query finds.
+
+    Args:
+        q: queries, [N, d].
+    """
+    raise NotImplementedError
+'''
+DOCSTRING = RELEASED.split('"""')[1]
+
+
+@pytest.mark.parametrize(
+    "answer, shown",
+    [
+        (RELEASED, 'def attend(q, k):\n    """…"""\n    raise NotImplementedError\n'),
+        (RELEASED.replace("    ", "\t"), 'def attend(q, k):\n\t"""…"""\n\traise NotImplementedError\n'),
+        (RELEASED.replace('"""', "'''"), "def attend(q, k):\n    '''…'''\n    raise NotImplementedError\n"),
+        (
+            f'def attend(q:\n    r"""Mine.{DOCSTRING}More."""\n    return (q',
+            'def attend(q:\n    r"""…"""\n    return (q',
+        ),
+        (f'def attend(q):\n    """{DOCSTRING}\n    return q', None),
+        (f"# {DOCSTRING}", None),
+        ('def attend(q):\n    """My own words."""\n    return q', None),
+        ("", None),
+    ],
+)
+def test_the_released_docstring_is_folded(answer: str, shown: str | None) -> None:
+    assert report.fold_docstrings(answer, RELEASED) == (answer if shown is None else shown)
+
+
+def test_folding_without_a_released_docstring_changes_nothing() -> None:
+    assert report.fold_docstrings(RELEASED, 'answer_02_q1 = ""') == RELEASED
+
+
+NO_REASONS = {"unknown lesson", "# Answered in the cell of attend."}  # a status, and a comment in a notebook
+
+
+def reasons_in_the_code() -> set[str]:
+    """Every sentence in the modules that make reasons, values replaced; without docstrings, patterns, logs and errors."""
+    found = set()
+    for module in (collect, drafts, pile, rebuild):
+        skipped: set[ast.AST] = set()
+        for node in ast.walk(ast.parse(Path(module.__file__ or "").read_text("utf-8"))):  # from the outside in
+            if node in skipped:
+                continue
+            text, inside = "", False
+            match node:
+                case ast.Call(func=func):
+                    inside = ast.unparse(func).startswith(("re.", "log.", "CollectError"))
+                case ast.Expr(value=ast.Constant()) | ast.FunctionDef(name="no_pile"):
+                    inside = True
+                case ast.Assign(targets=[ast.Name(id="_COPY" | "_GENERIC")]):
+                    inside = True
+                case ast.JoinedStr(values=values):
+                    text = "".join(str(v.value) if isinstance(v, ast.Constant) else "attend" for v in values)
+                    inside = True
+                case ast.Constant(value=str(value)):
+                    text = value + ("attend" if value.endswith(": ") else "")  # names follow
+            if inside:
+                skipped |= set(ast.walk(node))
+            if re.search(r"[a-z] [a-z]", text):
+                found.add(text)
+    return found - NO_REASONS
+
+
+def test_every_reason_has_a_chinese_twin() -> None:
+    reasons = reasons_in_the_code()
+    assert len(reasons) > 45 and "it is a web page" in reasons  # the search still finds them
+    reasons |= {f"not run to its end: {stop_text(kind, Limits())['en']}" for kind in STOPS}
+    missing = {reason for reason in reasons if report.twin(reason.rstrip(".")) is None}
+    assert not missing
+    for row in report.rows_of("reasons.tsv"):
+        assert not findings(row["zh-TW"]), row
+        assert re.findall(r"\{\w+\}", row["en"]) == re.findall(r"\{\w+\}", row["zh-TW"]), row
+
+
+@pytest.mark.parametrize(
+    "reason, chinese",
+    [
+        ("Its JSON ends too early (line 577).", "JSON 不完整（第 577 行）。"),
+        ("It is a web page saved under the name of a notebook.", "這是存成 .ipynb 的網頁。"),
+        (
+            "Check cells missing, the released ones used: attend, project; read from a script.",
+            "缺少檢查儲存格，已用發布版補上：attend、project；由 .py 檔讀取。",
+        ),
+        ("The same student's A. B; c.ipynb is graded instead.", "改以同一位學生的 A. B; c.ipynb 評分。"),
+        (
+            "Read as handed in. The sandbox itself failed; run the same command again.",
+            "依繳交的內容讀取。沙箱本身出錯；請再執行一次同樣的指令。",
+        ),
+        ("Something new; read from a script.", "Something new; read from a script."),
+        ("", ""),
+    ],
+)
+def test_reasons_in_chinese(reason: str, chinese: str) -> None:
+    assert report.in_chinese(reason) == chinese
 
 
 def test_statistics(a_class: Path, lessons: Path) -> None:
     records, _ = read_back(a_class)
     (lesson,) = report.statistics(records, lessons)
-    assert lesson.totals == [4.5, 0, 1.25, 0, 0] and lesson.max_points == 5
+    # One written answer is graded, four wait: it counts in no total yet, and has no mean.
+    assert lesson.totals == [3, 0, 1.25, 0, 0] and (lesson.max_points, lesson.waiting) == (3, 2)
     first, written = lesson.exercises
     assert first.counts == {"full": 1, "partial": 1, "none": 2, "not started": 1, "wait": 0}
     assert first.mean == pytest.approx(4.25 / 5)
-    assert written.counts["wait"] == 4 and written.mean == 1.5
-    assert [bar["count"] for bar in lesson.bars] == [3, 0, 1, 0, 0, 0, 0, 0, 0, 1]
+    assert written.counts["wait"] == 4 and written.mean is None
+    assert [bar["count"] for bar in lesson.bars] == [3, 0, 0, 0, 1, 0, 0, 0, 0, 1]
     assert [(name, len(made.records)) for name, made in report.most_frequent([lesson])] == [("attend", 2)]
 
 
@@ -280,7 +417,7 @@ def test_points_given_by_hand_win(a_class: Path, lessons: Path, monkeypatch: pyt
     monkeypatch.setattr(report, "manual_points", lambda gradebook, student, lesson: given.get(student, {}))
     write_reports(a_class, *read_back(a_class), lessons)
     row = next(row for row in table(a_class / "grades.csv") if row[0] == "s2")
-    assert row[7:11] == ["3", "5", "2", "1"]
+    assert row[8:12] == ["3", "5", "2", "1"]
     text = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
     assert report.words("zh-TW", "set by hand") in text and report.words("zh-TW", "status waiting") not in text
 

@@ -582,3 +582,22 @@ def test_a_missing_bubblewrap_is_one_clear_line(monkeypatch: pytest.MonkeyPatch)
 def test_the_parent_keeps_its_own_torch() -> None:
     graded(own="torch.softmax = torch.set_num_threads = None\nimport os; os.environ['X'] = '1'")
     assert callable(torch.softmax) and "X" not in os.environ
+
+
+def test_a_course_that_lies_under_tmp_is_still_seen(tmp_path, monkeypatch):
+    (tmp_path / "package.py").write_text("x = 1")
+    folders = sandbox.read_only_folders()
+    monkeypatch.setattr(sandbox, "read_only_folders", lambda: [*folders, str(tmp_path)])
+    worker = sandbox.Worker()
+    try:
+        outcome = worker.run(sandbox.Job((sandbox.Cell(f"import os\nprint(os.listdir({str(tmp_path)!r}))"),), {}))
+    finally:
+        worker.close()
+    assert outcome.cells[0].text.strip() == "['package.py']"
+
+
+def test_a_fault_of_the_installation_is_never_a_students(monkeypatch):
+    """A worker in which a right notebook fails is refused before any submission runs."""
+    monkeypatch.setattr(sandbox, "cell_outcome", lambda event: sandbox.CellOutcome(error="ModuleNotFoundError: torch"))
+    with pytest.raises(sandbox.SandboxUnavailable, match="a notebook that is right failed in it"):
+        sandbox.Worker()
