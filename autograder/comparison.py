@@ -14,6 +14,7 @@ from autograder.exercise import Exercise
 from autograder.observe import CUT_OFF, Call, Observation, Opaque, tensors_in
 from autograder.text import Text, both
 
+LARGEST_NUMBER = 10**300  # beyond it a Python int does not fit a float
 # How far a right answer may be from the exact value, in units of what rounding does to the reference. That is itself a
 # sample and small by luck now and then: with a factor of 16, and nudges all of one size, a right answer failed once in
 # some thousands (scores of 10⁴ whose nudges cancelled in the softmax). With these values none of 8 850 failed, and the
@@ -143,6 +144,8 @@ def compare_number(name: Text, expected: Any, got: Any) -> Text | None:
     if not (type(got) is type(expected) or (type(expected) is float and type(got) is int)):
         e, g = type_name(expected), type_name(got)
         return both(f"{en} should be a Python {e}, not {g}.", f"{zh}應該是 Python 的 {e}，而不是 {g}。")
+    if abs(got) > LARGEST_NUMBER:
+        return both(f"{en} is far too large.", f"{zh}大得離譜。")
     if isinstance(expected, float):
         if math.isclose(got, expected, rel_tol=1e-9, abs_tol=1e-12):
             return None

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -26,7 +26,22 @@ ALWAYS_FORBIDDEN = (
     "autograder.get",
     "autograder.exercise.*",
     "autograder.exercises.*",
+    "autograder.functions.*",
 )
+# Torch's own back doors to what an exercise forbids; nobody needs them for a formula.
+BACK_DOORS = (
+    "torch.ops.*",
+    "torch._*",
+    "torch.library.*",
+    "torch.overrides.*",
+    "torch.nn.attention.*",
+    "torch.autograd.forward_ad.*",
+    "torch.Tensor.grad_fn",
+)
+# Not forbidden, but an instructor may like to read code that reaches for them.
+UNUSUAL = ("sys.modules", "sys._getframe", "ctypes.*", "gc.*", "inspect.*", "importlib.*", "builtins.*", "threading.*")
+UNUSUAL_BUILTINS = ("__import__", "eval", "exec", "globals")
+NOTEBOOK_NAMES = ("check", "hint", "start", "use")  # what a notebook takes from autograder
 ALWAYS_ALLOWED = ("course_lib.plots",)
 USUAL_IMPORTS = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "np": "numpy", "math": "math"}
 # Under "torch.autograd.*" too, but they only switch recording on and off.
@@ -206,12 +221,8 @@ def forbidden_in_source(source: str, forbidden: Iterable[str], context: str = ""
     tree = parsed(source)
     if tree is None:
         return []
-    imports = dict(USUAL_IMPORTS)
-    for code in (context, source):
-        module = parsed(code)
-        if module is not None:
-            imports.update(imported_names(module))
-    names = [*forbidden, *ALWAYS_FORBIDDEN]
+    imports = USUAL_IMPORTS | imports_in(context) | imported_names(tree)
+    names = [*forbidden, *ALWAYS_FORBIDDEN, *BACK_DOORS]
     found: list[Sighting] = []
     for node in ast.walk(tree):
         for dotted in names_of(node, imports):
@@ -221,6 +232,32 @@ def forbidden_in_source(source: str, forbidden: Iterable[str], context: str = ""
                 found.append(Sighting(dotted, getattr(node, "lineno", 0)))
                 break
     return sorted(set(found), key=lambda sighting: (sighting.line, sighting.name))
+
+
+def unusual_in_source(source: str, forbidden: Iterable[str] = ()) -> list[Sighting]:
+    """What an instructor may like to read in a student's code: built-ins that an exercise forbids, in whatever cell, and
+    means to get at the grader. Nothing here costs points."""
+    tree = parsed(source)
+    if tree is None:
+        return []
+    imports = USUAL_IMPORTS | {name: name for name in ("sys", "autograder")} | imported_names(tree)
+    found: list[Sighting] = []
+    for node in ast.walk(tree):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Name) and node.id in UNUSUAL_BUILTINS:
+            found.append(Sighting(node.id, line))
+        for dotted in names_of(node, imports):
+            ours = dotted.startswith("autograder.") and dotted.split(".")[1] not in NOTEBOOK_NAMES
+            if ours or any(matches(dotted, name) for name in (*UNUSUAL, *forbidden, *BACK_DOORS)):
+                found.append(Sighting(dotted, line))
+    return list(dict.fromkeys(found))[:5]
+
+
+@lru_cache(maxsize=4)
+def imports_in(code: str) -> dict[str, str]:
+    """What the imports of a notebook give names to; the same notebook is asked about for each exercise."""
+    tree = parsed(code)
+    return imported_names(tree) if tree is not None else {}
 
 
 def parsed(source: str) -> ast.Module | None:
@@ -268,6 +305,6 @@ def names_of(node: ast.AST, imports: dict[str, str]) -> Iterator[str]:
 
 
 def matches(dotted: str, forbidden: str) -> bool:
-    if forbidden.endswith(".*"):
+    if forbidden.endswith("*"):
         return dotted.startswith(forbidden[:-1])
     return dotted == forbidden or dotted.startswith(forbidden + ".")

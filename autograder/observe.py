@@ -146,7 +146,8 @@ def describe(problem: BaseException) -> str:
         text = str(problem).strip().split("\n")[0]
     except Exception:  # a student's exception may fail to print
         text = "(no readable text)"
-    return f"{type(problem).__name__}: {text}"[:300] if text else type(problem).__name__
+    line = f"{type(problem).__name__}: {text}"[:300] if text else type(problem).__name__
+    return line.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate could be neither printed nor saved
 
 
 def fresh(value: Any, requires_grad: bool) -> Any:

@@ -29,6 +29,7 @@ from autograder.pipeline.records import Grade, Record
 FORMGRADER = """c = get_config()
 c.CourseDirectory.root = {course!r}
 c.CourseDirectory.db_url = "sqlite:///" + {out!r} + "/gradebook.db"
+c.HTMLExporter.sanitize_html = True  # what students write is shown, never run
 """
 
 

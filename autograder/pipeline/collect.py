@@ -114,7 +114,8 @@ def student_folders(drafts: Sequence[Draft], frames: Frames) -> dict[int, str]:
 def safe_id(raw: str) -> str:
     """A student id that is a folder name everywhere and no pattern for nbgrader: letters, digits, "_", "-", ".", "@"."""
     text = re.sub(r"[^\w.@-]+", "_", unicodedata.normalize("NFKC", raw).strip())
-    return text.lstrip(".-_").rstrip("._-")[:80]
+    short = text.lstrip(".-_")[:80].encode("utf-8", "replace")[:150].decode("utf-8", "ignore")
+    return short.rstrip("._-")
 
 
 def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:

@@ -18,6 +18,7 @@ import jupytext
 from autograder.pipeline.pile import File, _Refused, copy_of
 
 CELL_LIMIT = 2_000
+SOURCE_LIMIT = 1_000_000  # characters of all cells: reading code takes hundreds of times its size
 PARSE_LIMIT = 50_000  # characters of a cell that are parsed; longer ones are searched by pattern
 
 
@@ -89,6 +90,9 @@ def read_draft(file: File) -> Draft:
             draft.cells = _notebook_cells(content)
             course = _dict(_dict(content.get("metadata")).get("course"))
             draft.course = {key: _text(course.get(key)) for key in ("lesson", "language", "release")}
+        if sum(len(cell.source) for cell in draft.cells) > SOURCE_LIMIT:
+            draft.cells = []
+            raise _Refused("its cells hold more than a million characters")
     except _Refused as error:
         draft.problem = str(error)
     except (RecursionError, MemoryError):

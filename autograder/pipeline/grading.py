@@ -6,7 +6,7 @@ import hmac
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,11 +19,11 @@ from nbgrader.utils import compute_checksum
 
 from autograder.cases import calls
 from autograder.exercise import Exercise, get
-from autograder.guard import forbidden_in_source
+from autograder.guard import forbidden_in_source, unusual_in_source
 from autograder.judging import decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
-from autograder.pipeline.bookkeeping import Books
+from autograder.pipeline.bookkeeping import BookkeepingError, Books
 from autograder.pipeline.collect import Submission, collect
 from autograder.pipeline.records import Grade, Record, grade_of
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
@@ -92,6 +92,7 @@ def grade_submission(submission: Submission, inputs: Inputs, limits: Limits = LI
         else:
             record.grades.append(judged(get(name), seeds[name], cells, outcome, code))
     record.notes = list(notes(cells, outcome))
+    record.unusual = list(unusual(cells, exercises))
     if outcome.ended is not None:
         record.reason += f" Not run to its end: {outcome.ended['en']}."
     return record
@@ -196,6 +197,21 @@ def written_grade(cell: NotebookNode) -> Grade:
     )
 
 
+def unusual(cells: list[NotebookNode], exercises: list[Exercise]) -> Iterator[Text]:
+    """Sentences for the instructor about code that reaches for a forbidden built-in or for the grader itself."""
+    forbidden = sorted({name for exercise in exercises for name in exercise.forbidden})
+    own = 0
+    for cell in cells:
+        student, name = "student" in cell.metadata.get("tags", []), grade_id(cell) or ""
+        own += student
+        if not student and not name.startswith(ANSWER):
+            continue
+        place = f"own cell {own}" if student else name.removeprefix(ANSWER)
+        place_zh = f"自己加的第 {own} 個儲存格" if student else name.removeprefix(ANSWER)
+        for seen in unusual_in_source(cell.source, forbidden if student else ()):
+            yield both(f"{place}, line {seen.line}: {seen.name}", f"{place_zh}，第 {seen.line} 行：{seen.name}")
+
+
 def notes(cells: list[NotebookNode], outcome: Outcome) -> Iterator[Text]:
     """What a student should know about cells of their own that did not run through."""
     number = 0
@@ -267,10 +283,14 @@ def grade(
             progress(0, len(todo))
             futures = {pool.submit(grade_submission, s, inputs, LIMITS, key): s for s, key in todo}
             for done, future in enumerate(as_completed(futures), start=1):
-                record, submission = future.result(), futures[future]
-                record.save(record_path(out, submission))
+                submission = futures[future]
+                record = finished(future, submission)
                 if record.status == "graded":
-                    books.enter(record, submission)
+                    try:
+                        books.enter(record, submission)
+                    except BookkeepingError as problem:  # it has its grade; the next run tries again
+                        record.reason, record.key = f"{record.reason} {str(problem)[:300]}.", ""
+                record.save(record_path(out, submission))
                 records.append(record)
                 progress(done, len(todo))
         finally:
@@ -280,6 +300,21 @@ def grade(
         records.sort(key=lambda r: (r.student_id, r.lesson or "", r.source))
         write_reports(out, records, submissions)
     return records
+
+
+def finished(future: "Future[Record]", submission: Submission) -> Record:
+    """The record of a submission; a fault of ours in grading one costs no other its grade."""
+    try:
+        return future.result()
+    except sandbox.SandboxUnavailable:
+        raise
+    except Exception as problem:
+        record = new_record(submission)
+        record.status = "not run"
+        record.reason += (
+            f" The grader itself failed ({type(problem).__name__}: {str(problem)[:200]}); please report this."
+        )
+        return record
 
 
 def key_of(submission: Submission, inputs: Inputs) -> str:

@@ -51,6 +51,7 @@ class Record:
         status: "graded"; "not run" when the sandbox itself failed; else the status of a submission with nothing to grade.
         reason: one or more sentences for the instructor.
         notebook_id: the student id that stands in the notebook, which need not be the one that the file came with.
+        unusual: what the instructor may like to read in the student's code; it costs no points.
         key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
         notes: sentences for the student: cells that were stopped, cells of their own that failed.
     """
@@ -67,6 +68,7 @@ class Record:
     notes: list[Text] = field(default_factory=list)
     key: str = ""
     notebook_id: str = ""
+    unusual: list[Text] = field(default_factory=list)
 
     @property
     def points(self) -> float | None:

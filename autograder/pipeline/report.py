@@ -502,7 +502,7 @@ class Look:
 def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submission]) -> list[Look]:
     """What an instructor should not overlook, the gravest first."""
     repaired = {(s.student_id, s.lesson) for s in submissions if s.status == "repaired"}
-    kinds = ("ended", "unread", "other id", "not allowed", "stopped", "repaired", "superseded", "waiting")
+    kinds = ("ended", "unread", "other id", "not allowed", "unusual", "stopped", "repaired", "superseded", "waiting")
     looks = {kind: Look(kind) for kind in kinds}
     waiting: dict[str, int] = {}
     for record in records:
@@ -522,6 +522,8 @@ def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submissio
                 waiting[grade.name] = waiting.get(grade.name, 0) + 1
         for note in record.notes:
             looks["stopped"].add(record, note)
+        for found in record.unusual:
+            looks["unusual"].add(record, found)
     for record in with_other_id(records):
         found = {lang: words(lang, "found id", id=record.notebook_id, source=record.source) for lang in LANGUAGES}
         looks["other id"].add(record, found)

@@ -114,8 +114,10 @@ def run(job: Job) -> Outcome:
         return worker.run(job)
     except (BrokenPipeError, EOFError, queue.Empty):
         worker.close()
-        _local.worker = None
         return Outcome(broken=True)
+    except BaseException:
+        worker.close()  # events that were not read must not reach the next notebook
+        raise
 
 
 _local = threading.local()
@@ -211,7 +213,7 @@ class Worker:
         while True:
             # The worker keeps the limits; should it fail to, this one ends the wait.
             event = self.events.get(timeout=2 * limits.total_seconds + 60)
-            if event is None:
+            if event is None or event.get("event") == "fault":
                 raise EOFError
             if event.get("event") == "end":
                 reason = event.get("reason")
@@ -274,9 +276,9 @@ def stop_text(reason: Any, limits: Limits) -> Text:
 def cell_outcome(event: dict[str, Any]) -> CellOutcome:
     error, line, text, images = (event.get(key) for key in ("error", "line", "text", "images"))
     return CellOutcome(
-        error=clean(error)[:500] if type(error) is str else None,
-        line=line if type(line) is int else 0,
-        text=clean(text)[:40_000] if type(text) is str else "",
+        error=clean(error[:500]) if type(error) is str else None,
+        line=line if type(line) is int and 0 <= line < 1_000_000 else 0,
+        text=clean(text[:40_000]) if type(text) is str else "",
         images=tuple(i for i in images[:4] if is_png(i)) if type(images) is list else (),
     )
 

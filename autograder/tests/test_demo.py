@@ -8,13 +8,14 @@ import re
 import zipfile
 from pathlib import Path
 
+import nbformat
 import pytest
 import torch
 from nbgrader.api import Gradebook
 
 from autograder import get, judge
 from autograder.pipeline import grading
-from autograder.pipeline.demo import CLASS, SNIPPETS, Student, left_of, make_demo, solutions
+from autograder.pipeline.demo import CLASS, SNIPPETS, Student, left_of, make_demo, released, solutions
 from autograder.pipeline.grading import Inputs, grade, planned
 from autograder.pipeline.records import Record
 from autograder.tests.conftest import GradedClass
@@ -306,3 +307,44 @@ def test_an_interrupted_run_goes_on_where_it_stopped(
     with Gradebook(f"sqlite:///{tmp_path / 'out' / 'gradebook.db'}") as book:
         scores = {(s.student.id, s.assignment.name): s.score for a in book.assignments for s in a.submissions}
     assert scores == {(r.student_id, r.lesson): r.points for r in records}
+
+
+def test_what_one_student_writes_costs_no_other_a_grade(tmp_path: Path) -> None:
+    """Answers and names that once ended the run of a whole class."""
+    pile = tmp_path / "pile"
+    hostile = {
+        "s1": ("dot_product_variance", "def dot_product_variance(q, k, sigma_q=1.0, sigma_k=1.0):\n    return 10**400, q.sum()"),
+        "s2": ("entropy", "def entropy(p):\n    raise ValueError('x' + chr(0xD800) + 'y')"),
+        "s3": ("entropy", "import autograder as A\nA.state.send({'event': 'observation', 'name': 'entropy', 'case': 0,"
+               " 'seen': '{\"object\": \"Observation\", \"fields\": []}'})\nA.state.plan.clear()"),
+        "s4": ("entropy", "def entropy(p):\n    return -torch.special.xlogy(p, p).sum(-1)"),
+    }  # fmt: skip
+    for student, (name, source) in hostile.items():
+        notebook = nbformat.reads(released("03_sqrt_dk", "en"), as_version=4)
+        next(cell for cell in notebook.cells if cell.id == f"answer-{name}").source = source
+        setup = next(cell for cell in notebook.cells if cell.id == "setup")
+        setup.source = setup.source.replace('STUDENT_ID = ""', f'STUDENT_ID = "{chr(0x20000) * 80}"')
+        (pile / student).mkdir(parents=True)
+        nbformat.write(notebook, pile / student / "03_sqrt_dk.ipynb")
+    records = grade(pile, tmp_path / "out", seed=3)
+    assert [r.status for r in records] == ["graded"] * 4
+    assert [r.points for r in records] == [0, 0, 0, 1]
+    assert records[2].unusual and not records[3].unusual
+
+
+def test_a_fault_of_the_grader_is_a_row_and_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pile = tmp_path / "pile"
+    for student in ("s1", "s2"):
+        (pile / student).mkdir(parents=True)
+        (pile / student / "03_sqrt_dk.ipynb").write_text(released("03_sqrt_dk", "en"))
+    really = grading.grade_submission
+
+    def faulty(submission: object, *arguments: object) -> Record:
+        if submission.student_id == "s1":  # type: ignore[attr-defined]
+            raise ZeroDivisionError("ours")
+        return really(submission, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(grading, "grade_submission", faulty)
+    assert [r.status for r in grade(pile, tmp_path / "out")] == ["not run", "graded"]
+    monkeypatch.setattr(grading, "grade_submission", really)
+    assert [r.status for r in grade(pile, tmp_path / "out")] == ["graded", "graded"]

@@ -13,6 +13,7 @@ from autograder.guard import (
     find,
     forbidden_in_source,
     set_trap,
+    unusual_in_source,
     watch,
 )
 
@@ -137,3 +138,41 @@ INNOCENT = [
 @pytest.mark.parametrize("source", INNOCENT)
 def test_innocent_sources(source):
     assert forbidden_in_source(source, [SDPA, "torch.nn.MultiheadAttention", "torch.Tensor.backward"]) == []
+
+
+BACK_DOOR_SOURCES = [
+    "def f(q):\n    return torch.ops.aten.scaled_dot_product_attention(q, q, q)",
+    "def f(q):\n    return torch._scaled_dot_product_attention_math(q, q, q)",
+    "def f(q):\n    with torch._C.DisableTorchFunction():\n        return q",
+    "from torch.nn.attention.flex_attention import flex_attention\nflex_attention(1)",
+    "def f(p):\n    return p.grad_fn(p)",
+    "import torch.autograd.forward_ad as fw\nfw.dual_level()",
+    "from autograder.functions import Equivariant\nEquivariant(1, 2)",
+]
+
+
+@pytest.mark.parametrize("source", BACK_DOOR_SOURCES)
+def test_back_doors_end_the_credit(source):
+    assert forbidden_in_source(source, [SDPA])
+
+
+UNUSUAL = {
+    "import autograder as A\nA.state.send({})": "autograder.state.send",
+    "__import__('sys').modules": "__import__",
+    "import sys\nsys.modules['autograder.observe'].watch = 1": "sys.modules",
+    "import gc\ngc.get_objects()": "gc.get_objects",
+    "F.scaled_dot_product_attention(q, q, q)": SDPA,
+    "exec('1')": "exec",
+}
+
+
+@pytest.mark.parametrize("source, name", UNUSUAL.items())
+def test_code_an_instructor_may_like_to_read(source, name):
+    assert name in [sighting.name for sighting in unusual_in_source(source, [SDPA])]
+
+
+def test_usual_code_is_not_listed():
+    source = (
+        "from autograder import check, hint\nimport math, sys\ncheck('attend', attend)\nprint(sys.version)\nq.T @ k"
+    )
+    assert unusual_in_source(source, [SDPA]) == []

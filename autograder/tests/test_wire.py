@@ -83,6 +83,8 @@ HOSTILE = {
     "deep": '{"tuple": [' * 100_000 + "]}" * 100_000,
     "true shape": json.dumps({"tensor": ["float32", [True, 6], *GOOD[2:]]}),
     "huge integer": '{"int": "0x' + "f" * 10 + 'zz"}',
+    "fields as a list": '{"object": "Observation", "fields": []}',
+    "no body": '{"tensor": []}',
     "long number": "1" * 10_000,
 }
 
@@ -91,3 +93,7 @@ HOSTILE = {
 def test_hostile_messages_are_refused_by_one_error(text):
     with pytest.raises(WireError):
         loads(text)
+
+
+def test_lone_surrogates_come_out_as_text_that_can_be_saved():
+    assert loads('{"tuple": ["x\\ud800y"]}') == ("x?y",)

@@ -13,7 +13,7 @@ import course_lib.masks
 MODULES = (
     "attention", "beam", "beyond", "cache", "config", "embedding", "feedforward", "flash.tiled", "generation",
     "language_model", "layers", "linear", "masked_language_model", "masks", "norms", "positions", "recurrent", "stacks",
-    "summary", "transformer", "vision",
+    "runs", "summary", "tasks", "training", "transformer", "vision",
     "pretrained.bert", "pretrained.checkpoint", "pretrained.gpt2", "pretrained.llama", "pretrained.t5",
     "pretrained.whisper",
 )  # fmt: skip
