@@ -44,6 +44,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks.mistakes
 	$(BIN)/python -m benchmarks.grading
 	$(BIN)/python -m benchmarks.attention
 
