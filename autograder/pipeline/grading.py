@@ -20,7 +20,7 @@ from nbgrader.utils import compute_checksum
 from autograder.cases import calls
 from autograder.exercise import Exercise, get
 from autograder.guard import forbidden_in_source, unusual_in_source
-from autograder.judging import decide
+from autograder.judging import MISSING, decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books
@@ -143,7 +143,7 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], outcome: Ou
     source = cells[answer].source if answer is not None else ""
     answer_ran = outcome.cells.get(answer, CellOutcome()) if answer is not None else CellOutcome()
     seen = outcome.observations.get(exercise.name, {})
-    observations = [seen.get(i, Observation(error="no result")) for i in range(len(exercise.cases))]
+    observations = [seen.get(i, MISSING) for i in range(len(exercise.cases))]
     if seen and all(o.not_written for o in seen.values()):
         observations = [Observation(not_written=True)] * len(exercise.cases)
     verdict = decide(exercise, observations, seed, forbidden_in_source(source, exercise.forbidden, context=code))
