@@ -367,12 +367,12 @@ for _ in range(3):
             time.sleep(600)
         os._exit(0)
 threading.Thread(target=lambda: [time.sleep(600)], daemon=False).start()
-threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+threading.Thread(target=lambda: [time.sleep(0.01) for _ in iter(int, 1)], daemon=True).start()
 """
     assert points(graded(own=source)) == FULL
     left = descendants(sandbox._local.worker.process.pid)
     deadline = time.monotonic() + 10
-    while len(left) > 3 and time.monotonic() < deadline:  # the kernel may take a moment to clear the killed away
+    while len(left) != 3 and time.monotonic() < deadline:  # the killed take a moment to go, the next process to come
         time.sleep(0.05)
         left = descendants(sandbox._local.worker.process.pid)
     assert len(left) == 3, "bubblewrap's first process, the worker, and the process that waits for the next job"
