@@ -1,6 +1,5 @@
 """What a notebook calls: `check`, `hint`, `use`, `start`. Text in plain Python; text and a small picture in a notebook."""
 
-import inspect
 import re
 import warnings
 from typing import Any
@@ -27,6 +26,10 @@ USAGE = both(
 NOT_A_FUNCTION = both(
     'Pass the function itself, without brackets behind it: check("{name}", {name}). This is a value of type {kind}.',
     '請傳函式本身，後面不要加括號：check("{name}", {name})。現在傳進來的是 {kind} 型別的值。',
+)
+NOT_A_CLASS = both(
+    "Pass the class itself, without brackets behind it. This is a value of type {kind}.",
+    "請傳類別本身，後面不要加括號。現在傳進來的是 {kind} 型別的值。",
 )
 PICTURE = both(
     "Below: case “{label}”, yours on the left, as it should be on the right.",
@@ -81,7 +84,10 @@ def check(name: str = "", answer: Any = USAGE, seed: int = 0) -> None:
     if exercise.driver == "function" and not callable(answer):
         print(NOT_A_FUNCTION[language].format(name=name, kind=type(answer).__name__))
         return
-    if answer is exercise.reference and inspect.isroutine(answer):
+    if exercise.driver == "module" and not isinstance(answer, type):
+        print(NOT_A_CLASS[language].format(kind=type(answer).__name__))
+        return
+    if answer is exercise.reference and callable(answer):
         print(OWN_REFERENCE[language])
         return
     try:

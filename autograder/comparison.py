@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from autograder.cases import HALF, Prepared, gradient_part, parts, value_part
-from autograder.exercise import Exercise
+from autograder.exercise import Case, Exercise
 from autograder.observe import CUT_OFF, Call, Observation, Opaque, tensors_in
 from autograder.text import Text, both
 
@@ -30,6 +30,16 @@ def compare(exercise: Exercise, case: Prepared, seen: Observation, precision: to
     """
     if seen.not_written:
         return both("not written yet.", "尚未作答。")
+    raises = case.case.raises
+    if raises and (seen.error or "").split(":")[0] != raises:
+        what, what_zh = (
+            (f"it stops with {seen.error}", f"卻停在 {seen.error}")
+            if seen.error
+            else ("it returns a result", "卻回傳了結果")
+        )
+        return both(f"a {raises} is asked for here; {what}.", f"這裡應該要 raise {raises}，{what_zh}。")
+    if raises:
+        return None
     if seen.error is not None:
         return both(f"your function stopped with {seen.error}", f"函式執行到一半就停了：{seen.error}")
     if seen.changed_inputs:
@@ -43,7 +53,18 @@ def compare(exercise: Exercise, case: Prepared, seen: Observation, precision: to
     difference = compare_values(exercise, case, seen.value, precision)
     if difference is None and case.call.cotangents is not None:
         difference = compare_gradients(exercise, case, seen, precision)
+    if difference is None and over_the_limit(case, seen):
+        limit, largest, peak = case.case.meter, seen.largest, seen.peak
+        return both(
+            f"right numbers, too much memory: the largest tensor has {largest:,} entries, {peak:,} are alive at one time; "
+            f"at most {limit:,} are allowed.",
+            f"數字對了，但用了太多記憶體：最大的張量有 {largest:,} 個元素，同時存在的有 {peak:,} 個；最多只能 {limit:,} 個。",
+        )
     return difference
+
+
+def over_the_limit(case: Prepared, seen: Observation) -> bool:
+    return case.call.metered and max(seen.largest, seen.peak) > case.case.meter
 
 
 def compare_values(exercise: Exercise, case: Prepared, value: Any, precision: torch.dtype | None) -> Text | None:
@@ -60,9 +81,8 @@ def compare_values(exercise: Exercise, case: Prepared, value: Any, precision: to
     for i, (e, g) in enumerate(zip(expected, got)):
         name = exercise.results[i] if i < len(exercise.results) else f"result {i + 1}"
         dtype = result_dtype(case, i)
-        allowed = allowed_error(
-            e, precision or dtype, rounding_of(case, partial(value_part, i=i), precision or dtype), case.magnitude
-        )
+        rounding = rounding_of(case, partial(value_part, i=i), precision or dtype)
+        allowed = allowed_error(e, precision or dtype, rounding, case.case)
         difference = compare_leaf(both(name, f"{name} "), e, g, dtype, allowed, exercise.exact_zeros)
         if difference is not None:
             return difference
@@ -95,7 +115,7 @@ def compare_gradients(
         if got is None:
             got = torch.zeros_like(x)
         dtype = precision or x.dtype
-        allowed = allowed_error(expected, dtype, rounding_of(case, partial(gradient_part, i=i), dtype))
+        allowed = allowed_error(expected, dtype, rounding_of(case, partial(gradient_part, i=i), dtype), case.case)
         label = both(f"the gradient with respect to {name}", f"對 {name} 的梯度")
         difference = compare_leaf(label, expected, got, x.dtype, allowed, False)
         if difference is not None:
@@ -167,22 +187,24 @@ def where_wrong(name: Text, wrong: Tensor, error: Tensor | None) -> Text:
     return both(f"{name['en']}{place} is off{by}{right}.", f"{name['zh-TW'].strip()}{place} {by_zh}{right_zh}。")
 
 
-def allowed_error(exact: Any, dtype: torch.dtype | None, rounding: float, magnitude: float = 0.0) -> float:
+def allowed_error(exact: Any, dtype: torch.dtype | None, rounding: float, case: Case) -> float:
     """How far a right answer in `dtype` may be from `exact`.
 
     Half precision: twice the error of the plain formula in the same dtype (flash-attn's rule), with a floor of two
     units in the last place of the largest entry. Otherwise: `ROUNDING_FACTOR` times what rounding does to the
-    reference, with a floor of `ROUNDING_FLOOR` ε.
+    reference, with a floor of `ROUNDING_FLOOR` ε. Where an angle is rounded before its sine is taken, two roundings of
+    the largest angle come on top.
     """
     if dtype is None or not isinstance(exact, Tensor) or not exact.is_floating_point():
         return 0.0
     finite = exact[exact.isfinite()]
-    scale = max(magnitude, float(finite.abs().max()) if finite.numel() else 0.0)
+    scale = max(case.magnitude, float(finite.abs().max()) if finite.numel() else 0.0)
     eps = torch.finfo(dtype).eps
+    turned = 2 * torch.finfo(torch.float64 if dtype == torch.float64 else torch.float32).eps * case.angle
     if dtype in HALF:
         ulp = eps * 2.0 ** math.floor(math.log2(scale)) if scale else 0.0
-        return max(2 * rounding, 2 * ulp, torch.finfo(dtype).smallest_normal)
-    return max(ROUNDING_FACTOR * rounding, ROUNDING_FLOOR * eps * scale)
+        return max(2 * rounding, 2 * ulp, torch.finfo(dtype).smallest_normal) + turned
+    return max(ROUNDING_FACTOR * rounding, ROUNDING_FLOOR * eps * scale) + turned
 
 
 def rounding_of(case: Prepared, part: Callable[[Observation], Any], dtype: torch.dtype | None) -> float:
@@ -207,14 +229,16 @@ def largest_gap(a: Any, b: Tensor) -> float:
 
 
 def result_dtype(case: Prepared, i: int) -> torch.dtype | None:
-    """The dtype that part i of the result should have: that of the inputs for floats, the reference's own for the rest."""
+    """The dtype that part i of the result should have: that of the inputs for floats; where there are none, and for
+    the rest, the one that the reference gives."""
     value = parts(case.exact.value)[i]
     if not isinstance(value, Tensor):
         return None
     if not value.is_floating_point():
         return value.dtype
-    inputs = [x for x in tensors_in([case.call.args, *case.call.kwargs.values()]) if x.is_floating_point()]
-    return inputs[0].dtype if inputs else value.dtype
+    inputs = [x for x in tensors_in([case.call.args, case.call.kwargs]) if x.is_floating_point()]
+    own = value_part(case.plain, i)
+    return inputs[0].dtype if inputs else own.dtype if isinstance(own, Tensor) else value.dtype
 
 
 def same_nonfinite(a: Tensor, b: Tensor) -> Tensor:
@@ -234,6 +258,9 @@ def type_name(value: Any) -> str:
 
 
 def signature_of(exercise: Exercise) -> list[str]:
+    """Names of the arguments of a call, in order."""
+    if exercise.driver == "module":
+        return ["sizes", "state", *list(inspect.signature(exercise.reference.forward).parameters)[1:]]
     return list(inspect.signature(exercise.reference).parameters) if callable(exercise.reference) else []
 
 
@@ -243,6 +270,20 @@ def argument_names(exercise: Exercise, keys: Sequence[str]) -> list[str]:
 
 
 def float_arguments(exercise: Exercise, call: Call) -> list[tuple[str, Tensor]]:
+    """The floating-point tensors of a call with their names, in the order of `observe.leaves`."""
     order = signature_of(exercise)
-    named = [*zip(order, call.args), *call.kwargs.items()]
-    return [(name, x) for name, x in named if isinstance(x, Tensor) and x.is_floating_point()]
+    return [
+        leaf for name, value in [*zip(order, call.args), *call.kwargs.items()] for leaf in named_leaves(name, value)
+    ]
+
+
+def named_leaves(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        if value.is_floating_point():
+            yield name, value
+    elif isinstance(value, tuple | list):
+        for i, item in enumerate(value):
+            yield from named_leaves(f"{name}[{i}]", item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from named_leaves(key, item)

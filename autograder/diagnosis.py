@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from autograder.cases import Prepared, calls, parts
-from autograder.comparison import compare, same_nonfinite
+from autograder.comparison import compare, over_the_limit, same_nonfinite
 from autograder.exercise import Exercise, Mistake
 from autograder.observe import Observation, observe
 from autograder.text import both
@@ -114,7 +114,7 @@ def same(case: Prepared, seen: Observation, made: Observation) -> bool:
         return kinds[0] == kinds[1]
     if bool(seen.changed_inputs) != bool(made.changed_inputs) or seen.changed_settings != made.changed_settings:
         return False
-    if not alike(case, seen.value, made.value):
+    if not alike(case, seen.value, made.value) or over_the_limit(case, seen) != over_the_limit(case, made):
         return False
     if case.call.cotangents is None:
         return True

@@ -74,10 +74,15 @@ class Case:
         weight: its share of the points, relative to the other cases.
         dtype: of the floating-point inputs.
         gradients: compare gradients with respect to every floating-point argument too.
+        gradients_of: the results (their indices) whose gradients are compared; none given: all.
         trap: a pitfall or a special demand (precision, memory layout, gradients), not everyday use. Together the traps
             hold at most half of the points.
         magnitude: the size of the numbers that the result is made of, where the result itself may be much smaller
             (a difference of equals). Rounding is measured against it.
+        angle: the largest angle whose sine or cosine is taken, in radians, times the size of what is turned. Angles are
+            rounded too: to float64 for float64 results, to float32 for the rest.
+        raises: the name of the exception that is asked for instead of a result.
+        meter: the most elements that a tensor made on the way, and all alive at one moment, may have; 0: no limit.
     """
 
     name: str
@@ -86,8 +91,12 @@ class Case:
     weight: float = 1.0
     dtype: torch.dtype = torch.float32
     gradients: bool = False
+    gradients_of: tuple[int, ...] = ()
     trap: bool = False
     magnitude: float = 0.0
+    angle: float = 0.0
+    raises: str = ""
+    meter: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,17 +53,24 @@ def judge(name: str, answer: Any, seed: int = 0) -> Verdict:
 
 def guards_of(exercise: Exercise) -> tuple[Any, ...]:
     """What must not be called while an answer runs: the forbidden built-ins and the reference itself."""
-    own = (exercise.reference,) if inspect.isfunction(exercise.reference) else ()
-    return (*exercise.forbidden, *own)
+    reference = exercise.reference
+    if exercise.driver == "module":
+        return (*exercise.forbidden, reference.__init__, reference.forward)
+    return (*exercise.forbidden, reference) if inspect.isfunction(reference) else exercise.forbidden
 
 
 def sightings_in(answer: Any, exercise: Exercise) -> list[Sighting]:
     """Forbidden names in the source of a function, with the lines of its file or cell."""
-    try:
-        lines, first = inspect.getsourcelines(answer)
-    except (OSError, TypeError):
-        return []
-    return [replace(s, line=s.line + first - 1) for s in forbidden_in_source("".join(lines), exercise.forbidden)]
+    # A notebook's class has no source of its own that Python finds; its methods have.
+    functions = list(filter(inspect.isfunction, vars(answer).values())) if isinstance(answer, type) else [answer]
+    found: list[Sighting] = []
+    for function in functions:
+        try:
+            lines, first = inspect.getsourcelines(function)
+        except (OSError, TypeError):
+            continue
+        found += [replace(s, line=s.line + first - 1) for s in forbidden_in_source("".join(lines), exercise.forbidden)]
+    return found
 
 
 def decide(

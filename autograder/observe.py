@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.func import functional_call as stateless
 
 from autograder.guard import ForbiddenCall, Sighting, watch
+from autograder.meter import Meter, Reading
 
 NUMBERS = (bool, int, float, str, type(None))
 CUT_OFF = "cut off from the inputs"
@@ -26,12 +28,13 @@ class Call:
     """One call of an answer: its arguments, and the directions in which gradients are asked for.
 
     `cotangents` holds one tensor (or None) per tensor of the result; the gradients are those of Σ ⟨result, cotangent⟩
-    with respect to every floating-point tensor argument. None: no gradients.
+    with respect to every floating-point tensor argument. None: no gradients. `metered`: read off the memory too.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(default_factory=dict)
     cotangents: tuple[Tensor | None, ...] | None = None
+    metered: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Observation:
         gradients: one tensor or None for each floating-point tensor argument, in order.
         gradient_error: why there are no gradients although they were asked for.
         forbidden: forbidden calls seen while the answer ran.
+        largest, peak: elements of the largest tensor made, and of all alive at one moment, where the call was metered.
     """
 
     value: Any = None
@@ -64,6 +68,8 @@ class Observation:
     gradients: tuple[Tensor | None, ...] | None = None
     gradient_error: str | None = None
     forbidden: tuple[Sighting, ...] = ()
+    largest: int = 0
+    peak: int = 0
 
 
 def call_function(answer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -94,7 +100,43 @@ def refuse_inside() -> None:
         raise RuntimeError(INSIDE)
 
 
-DRIVERS: dict[str, Callable[..., Any]] = {"function": call_function, "letter": read_letter}
+class Misfit(ValueError):
+    """A module whose parameters are not the ones asked for."""
+
+
+def run_module(answer: Any, sizes: tuple[int, ...], state: dict[str, Tensor], *inputs: Any, **kwargs: Any) -> Any:
+    """Build `answer(*sizes)`, run it with the weights in `state` on `inputs`.
+
+    It runs on other weights first: whoever keeps a copy of the first ones has the wrong ones afterwards.
+    """
+    model = answer(*sizes)
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"the class should be a torch.nn.Module, not {type(model).__name__}")
+    dtype = next(iter(state.values())).dtype
+    model = model.to(dtype).eval()
+    fit(model.state_dict(), state)
+    with torch.no_grad():
+        other = {name: value.detach().flip(-1) + 0.5 for name, value in state.items()}
+        stateless(model, other, fresh(inputs, False), fresh(kwargs, False))
+    return stateless(model, state, inputs, kwargs)
+
+
+def fit(own: dict[str, Tensor], asked: dict[str, Tensor]) -> None:
+    """The keys and shapes of a module's state are the ones asked for.
+
+    Raises:
+        Misfit: naming what is missing, too many or of another shape.
+    """
+    missing, extra = sorted(asked.keys() - own.keys()), sorted(own.keys() - asked.keys())
+    if missing or extra:
+        said = [f"{what}: {', '.join(keys)}" for what, keys in (("missing", missing), ("not asked for", extra)) if keys]
+        raise Misfit(f"state_dict() does not hold the parameters asked for ({'; '.join(said)})")
+    for name, value in asked.items():
+        if own[name].shape != value.shape:
+            raise Misfit(f"{name} should have shape {list(value.shape)}, not {list(own[name].shape)}")
+
+
+DRIVERS: dict[str, Callable[..., Any]] = {"function": call_function, "letter": read_letter, "module": run_module}
 
 
 def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[Any, ...] = ()) -> Observation:
@@ -111,10 +153,16 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
     sightings: list[Sighting] = []
     value: Any = None
     error: str | None = None
+    reading = Reading()
     token = running.set(True)
     with settings_kept() as changed_settings, watch(forbidden, sightings), torch.enable_grad():
         try:
-            value = DRIVERS[driver](answer, *args, **kwargs)
+            if call.metered:
+                with torch.no_grad(), Meter(list(tensors_in([args, kwargs]))) as meter:
+                    reading = meter.reading
+                    value = DRIVERS[driver](answer, *args, **kwargs)
+            else:
+                value = DRIVERS[driver](answer, *args, **kwargs)
         except NotImplementedError as problem:
             # A bare NotImplementedError is the released stub; one with a text comes from torch or the student's own code.
             if not str(problem):
@@ -138,6 +186,8 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
         gradients=gradients,
         gradient_error=gradient_error,
         forbidden=tuple(sightings),
+        largest=reading.largest,
+        peak=reading.peak,
     )
 
 
@@ -155,8 +205,8 @@ def fresh(value: Any, requires_grad: bool) -> Any:
     if isinstance(value, Tensor):
         copy = value.detach().clone(memory_format=torch.preserve_format)
         return copy.requires_grad_(requires_grad and copy.is_floating_point())
-    if isinstance(value, tuple):
-        return tuple(fresh(item, requires_grad) for item in value)
+    if isinstance(value, tuple | list):
+        return type(value)(fresh(item, requires_grad) for item in value)
     if isinstance(value, dict):
         return {key: fresh(item, requires_grad) for key, item in value.items()}
     return value
@@ -167,7 +217,7 @@ def leaves(value: Any) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         if value.is_floating_point():
             yield value
-    elif isinstance(value, tuple):
+    elif isinstance(value, tuple | list):
         for item in value:
             yield from leaves(item)
     elif isinstance(value, dict):
@@ -176,12 +226,23 @@ def leaves(value: Any) -> Iterator[Tensor]:
 
 
 def changed(before: Any, after: Any) -> Iterator[str]:
+    """Keys of the arguments that are no longer what they were."""
     pairs = before.items() if isinstance(before, dict) else enumerate(before)
     for key, old in pairs:
-        if isinstance(old, Tensor):
-            new = after[key].detach()
-            if new.shape != old.shape or new.dtype != old.dtype or not torch.equal(bits(old), bits(new)):
-                yield str(key)
+        if differs(old, after[key]):
+            yield str(key)
+
+
+def differs(old: Any, new: Any) -> bool:
+    if isinstance(old, Tensor):
+        if not isinstance(new, Tensor) or new.shape != old.shape or new.dtype != old.dtype:
+            return True
+        return not torch.equal(bits(old), bits(new))
+    if isinstance(old, tuple | list):
+        return not isinstance(new, tuple | list) or len(old) != len(new) or any(map(differs, old, new))
+    if isinstance(old, dict):
+        return not isinstance(new, dict) or old.keys() != new.keys() or any(differs(old[k], new[k]) for k in old)
+    return old is None and new is not None
 
 
 def bits(x: Tensor) -> Tensor:
@@ -232,6 +293,9 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
         yield value
     elif isinstance(value, tuple | list):
         for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
             yield from tensors_in(item)
 
 

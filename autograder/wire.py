@@ -68,7 +68,7 @@ def encode(value: Any) -> Any:
     if type(value) is int:
         return value if abs(value) < 1 << 53 else {"int": hex(value)}
     if type(value) in (tuple, list):
-        return {"tuple": [encode(item) for item in value]}
+        return {type(value).__name__: [encode(item) for item in value]}
     if type(value) is dict:
         return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
     if isinstance(value, torch.dtype):
@@ -102,8 +102,9 @@ def decode(message: Any) -> Any:
         return decode_tensor(*body)
     if kind == "int":
         return int(body, 16)
-    if kind == "tuple":
-        return tuple(decode(item) for item in body)
+    if kind in ("tuple", "list"):
+        items = (decode(item) for item in body)
+        return list(items) if kind == "list" else tuple(items)
     if kind == "dict":
         return {decode(key): decode(item) for key, item in body}
     if kind == "dtype":
@@ -165,6 +166,8 @@ FIELD_CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Observation", "changed_settings"): _texts,
     ("Observation", "gradients"): _gradients,
     ("Observation", "forbidden"): _sightings,
+    ("Observation", "largest"): lambda value: type(value) is int and value >= 0,
+    ("Observation", "peak"): lambda value: type(value) is int and value >= 0,
     ("Opaque", "type_name"): lambda value: type(value) is str and len(value) <= 200,
     ("Sighting", "name"): lambda value: type(value) is str and len(value) <= 200,
     ("Sighting", "line"): lambda value: type(value) is int,

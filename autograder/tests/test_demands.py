@@ -1,0 +1,284 @@
+"""What a case may ask for besides values: classes, exceptions, lists, a dtype, an angle's rounding, little memory."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from autograder.cases import calls
+from autograder.exercise import Case, CaseResult, Draw, Exercise, Mistake, Verdict
+from autograder.judging import decide, guards_of
+from autograder.observe import observe
+from autograder.text import both
+from autograder.wire import dumps, loads
+
+LABEL = both("a case", "一種情況")
+
+
+def exercise_of(reference: Any, case: Case, driver: str = "function", *mistakes: Mistake) -> Exercise:
+    return Exercise("sample", "00", 2, 1, reference, (case,), mistakes, driver=driver)
+
+
+def verdict_on(exercise: Exercise, answer: Any, seed: int = 0) -> Verdict:
+    """Judged as a submission is: every call and every observation crosses the wall."""
+    guards = guards_of(exercise) if answer is not exercise.reference else ()
+    seen = [
+        loads(dumps(observe(answer, loads(dumps(call)), exercise.driver, guards))) for call in calls(exercise, seed)
+    ]
+    return decide(exercise, seen, seed)
+
+
+def only(verdict: Verdict) -> CaseResult:
+    (result,) = verdict.cases
+    return result
+
+
+# -------------------------------------------------------------------------------------------------------- classes
+
+
+class Affine(nn.Module):
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.W = nn.Parameter(torch.zeros(d_in, d_out))
+        self.b = nn.Parameter(torch.zeros(d_out))
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        return scale * x @ self.W + self.b
+
+
+class WithLinear(nn.Module):
+    """Right numbers under other names."""
+
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(d_in, d_out)
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        return self.linear(scale * x)
+
+
+class Square(Affine):
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__(d_in, d_in)
+
+
+class KeepsFirstWeights(nn.Module):
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.W = nn.Parameter(torch.zeros(d_in, d_out))
+        self.b = nn.Parameter(torch.zeros(d_out))
+        self.kept: Tensor | None = None
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        if self.kept is None:
+            self.kept = self.W.detach()
+        return scale * x @ self.kept + self.b
+
+
+class NoBias(nn.Module):
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.W = nn.Parameter(torch.zeros(d_in, d_out))
+        self.b = nn.Parameter(torch.zeros(d_out))
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        return scale * x @ self.W
+
+
+class Rewritten(nn.Module):
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.b = nn.Parameter(torch.randn(d_out))
+        self.W = nn.Parameter(torch.randn(d_in, d_out))
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+        return self.dropout(torch.einsum("ni,io->no", x * scale, self.W)) + self.b
+
+
+def draw_affine(draw: Draw) -> tuple[Any, ...]:
+    return ((3, 2), {"W": draw.normal(3, 2), "b": draw.normal(2)}, draw.normal(4, 3)), {"scale": 2.0}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_class_is_built_loaded_and_run(dtype: torch.dtype) -> None:
+    no_bias = Mistake("no_bias", NoBias, both("No bias.", "沒有偏差。"))
+    exercise = exercise_of(Affine, Case("c", LABEL, draw_affine, dtype=dtype, gradients=True), "module", no_bias)
+    assert verdict_on(exercise, Affine).passed
+    assert verdict_on(exercise, Rewritten).passed
+    assert verdict_on(exercise, NoBias).mistake == "no_bias"
+    assert not verdict_on(exercise, KeepsFirstWeights).passed
+
+
+def test_gradients_of_parameters_are_named() -> None:
+    class Cut(Affine):
+        def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+            return scale * x @ self.W.detach() + self.b
+
+    # A subclass of the reference would spring its trap; here it only saves lines.
+    exercise = exercise_of(Affine, Case("c", LABEL, draw_affine, gradients=True), "module")
+    verdict = decide(exercise, [observe(Cut, calls(exercise, 0)[0], "module")], 0)
+    assert "the gradient with respect to W" in only(verdict).difference["en"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (WithLinear, "missing: W, b; not asked for: linear.bias, linear.weight"),
+        (lambda d_in, d_out: 3, "should be a torch.nn.Module, not int"),
+        (lambda d_in: None, "TypeError"),
+    ],
+)
+def test_what_is_wrong_with_a_class_is_said(answer: Any, words: str) -> None:
+    exercise = exercise_of(Affine, Case("c", LABEL, draw_affine), "module")
+    assert words in only(verdict_on(exercise, answer)).difference["en"]
+
+
+def test_a_parameter_of_another_shape_is_named() -> None:
+    exercise = exercise_of(Affine, Case("c", LABEL, draw_affine), "module")
+    seen = observe(Square, calls(exercise, 0)[0], "module")
+    assert "W should have shape [3, 2], not [3, 3]" in only(decide(exercise, [seen], 0)).difference["en"]
+
+
+def test_the_course_s_own_class_is_no_answer() -> None:
+    exercise = exercise_of(Affine, Case("c", LABEL, draw_affine), "module")
+
+    class Borrowed(Affine):
+        pass
+
+    verdict = verdict_on(exercise, Borrowed)
+    assert verdict.points == 0 and verdict.forbidden
+    assert verdict_on(exercise, Affine).passed, "the trap is gone afterwards"
+
+
+def test_an_unwritten_class_reads_not_started() -> None:
+    class Stub(nn.Module):
+        def __init__(self, d_in: int, d_out: int) -> None:
+            raise NotImplementedError
+
+    assert not verdict_on(exercise_of(Affine, Case("c", LABEL, draw_affine), "module"), Stub).written
+
+
+# ----------------------------------------------------------------------------------------------------- exceptions
+
+
+def half(n: int) -> int:
+    if n % 2:
+        raise ValueError("odd")
+    return n // 2
+
+
+def test_an_exception_can_be_asked_for() -> None:
+    exercise = exercise_of(half, Case("c", LABEL, lambda d: (3,), raises="ValueError"))
+
+    def other_words(n: int) -> int:
+        if n % 2 == 0:
+            return n // 2
+        raise ValueError
+
+    def other_exception(n: int) -> int:
+        raise KeyError(n)
+
+    assert verdict_on(exercise, other_words).passed
+    assert "it returns a result" in only(verdict_on(exercise, lambda n: n // 2)).difference["en"]
+    assert "KeyError" in only(verdict_on(exercise, other_exception)).difference["en"]
+
+
+# ---------------------------------------------------------------------------------------------------------- lists
+
+
+def grown(items: list[Tensor], x: Tensor) -> list[Tensor]:
+    return [*items, x]
+
+
+def draw_list(draw: Draw) -> tuple[Any, ...]:
+    return [draw.normal(2), draw.normal(3)], draw.normal(1)
+
+
+def test_lists_stay_lists_and_are_left_alone() -> None:
+    exercise = exercise_of(grown, Case("c", LABEL, draw_list, gradients=True))
+
+    def appends(items: list[Tensor], x: Tensor) -> list[Tensor]:
+        items.append(x)
+        return items
+
+    def writes(items: list[Tensor], x: Tensor) -> list[Tensor]:
+        with torch.no_grad():
+            items[0].add_(1)
+        return [items[0] - 1, items[1], x]
+
+    assert verdict_on(exercise, lambda items, x: [*items, x]).passed
+    assert verdict_on(exercise, lambda items, x: (*items, x)).passed, "a tuple will do"
+    for answer in (appends, writes):
+        assert "changes its argument items in place" in only(verdict_on(exercise, answer)).difference["en"]
+
+
+# --------------------------------------------------------------------------------------------- dtypes and angles
+
+
+def waves(n: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.sin(torch.arange(n, dtype=torch.float64)).to(dtype)
+
+
+def in_float32(n: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.sin(torch.arange(n, dtype=torch.float32)).to(dtype)
+
+
+def in_own_dtype(n: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.sin(torch.arange(n).to(dtype))
+
+
+def slowly(n: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Angles that are rounded twice, as whoever adds them up does."""
+    return torch.sin(torch.arange(n, dtype=torch.float32) / 3 * 3).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_an_angle_may_be_rounded_to_float32_but_not_below(dtype: torch.dtype) -> None:
+    exercise = exercise_of(waves, Case("c", LABEL, lambda d: ((4000,), {"dtype": dtype}), dtype=dtype, angle=4000))
+    for answer in (waves, in_float32, slowly):
+        assert verdict_on(exercise, answer).passed
+    assert verdict_on(exercise, in_own_dtype).passed == (dtype == torch.float32)
+
+
+def test_float64_is_asked_for_by_its_name() -> None:
+    exercise = exercise_of(waves, Case("c", LABEL, lambda d: ((300,), {"dtype": torch.float64}), angle=300))
+    assert verdict_on(exercise, in_own_dtype).passed
+    assert not verdict_on(exercise, in_float32).passed
+    assert (
+        "torch.float64, not torch.float32"
+        in only(verdict_on(exercise, lambda n, dtype: in_float32(n))).difference["en"]
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- memory
+
+
+def attention(q: Tensor, k: Tensor) -> Tensor:
+    return torch.stack([torch.softmax(k @ row, dim=-1) @ k for row in q])
+
+
+def full_matrix(q: Tensor, k: Tensor) -> Tensor:
+    return torch.softmax(q @ k.mT, dim=-1) @ k
+
+
+def only_first_key(q: Tensor, k: Tensor) -> Tensor:
+    return k[:1].expand(q.shape[0], -1)
+
+
+def metered(draw: Draw) -> tuple[Any, ...]:
+    return draw.normal(40, 2), draw.normal(60, 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "mistake"), [(attention, None), (full_matrix, "full_matrix"), (only_first_key, None)]
+)
+def test_too_much_memory_is_named(answer: Callable[..., Tensor], mistake: str | None) -> None:
+    named = Mistake("full_matrix", full_matrix, both("The whole matrix.", "整個矩陣。"))
+    exercise = exercise_of(attention, Case("c", LABEL, metered, meter=40 * 60 // 2), "function", named)
+    verdict = verdict_on(exercise, answer)
+    assert verdict.passed == (answer is attention) and verdict.mistake == mistake
+    if mistake:
+        assert "right numbers, too much memory" in only(verdict).difference["en"]

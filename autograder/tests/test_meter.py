@@ -1,0 +1,62 @@
+"""The meter sees what is made and what is alive, and nothing else."""
+
+import torch
+
+from autograder.meter import Meter
+
+N, M, D = 64, 48, 4
+
+
+def reading(f, *arguments):
+    with torch.no_grad(), Meter(list(arguments)) as meter:
+        f(*arguments)
+    return meter.reading
+
+
+def tensors():
+    return torch.randn(N, D), torch.randn(M, D), torch.randn(M, D)
+
+
+def full(q, k, v):
+    return torch.softmax(q @ k.mT, dim=-1) @ v
+
+
+def by_row(q, k, v):
+    return torch.stack([torch.softmax(k @ row, dim=-1) @ v for row in q])
+
+
+def kept_rows(q, k, v):
+    rows = [torch.softmax(k @ row, dim=-1) for row in q]
+    return torch.stack([row @ v for row in rows])
+
+
+def test_a_full_matrix_is_seen():
+    seen = reading(full, *tensors())
+    assert seen.largest == N * M and seen.peak >= N * M
+
+
+def test_rows_that_are_let_go_cost_one_row():
+    seen = reading(by_row, *tensors())
+    assert seen.largest == N * D and seen.peak <= 2 * N * D + 3 * M
+
+
+def test_rows_that_are_kept_add_up():
+    seen = reading(kept_rows, *tensors())
+    assert seen.largest < N * M <= seen.peak
+
+
+def test_views_and_expanded_arguments_cost_nothing():
+    seen = reading(lambda q: q.expand(1000, N, D).transpose(0, 1)[:, :7], torch.randn(1, N, D))
+    assert (seen.largest, seen.peak) == (0, 0)
+
+
+def test_a_boolean_mask_counts_like_any_tensor():
+    assert reading(lambda: torch.ones(N, M, dtype=torch.bool)).largest == N * M
+
+
+def test_a_view_keeps_its_whole_storage_alive():
+    def view():
+        kept = torch.ones(N, M)[:1]
+        return kept + 1
+
+    assert reading(view).peak == N * M + M
