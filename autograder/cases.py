@@ -43,7 +43,8 @@ def prepared(exercise: Exercise, case: Case, seed: int) -> Prepared:
     if case.gradients:
         result = observe(exercise.reference, call, exercise.driver).value
         directions = tuple(
-            draw.normal(*y.shape).to(y.dtype) if y.is_floating_point() else None for y in tensors_in(result)
+            draw.normal(*y.shape).to(y.dtype) if y.is_floating_point() and i in (case.gradients_of or (i,)) else None
+            for i, y in enumerate(tensors_in(result))
         )
         call = replace(call, cotangents=directions)
     exact = observe(exercise.reference, as_double(call), exercise.driver)
@@ -97,9 +98,15 @@ def mapped(value: Any, f: Callable[[Tensor], Tensor], dtype: torch.dtype | None 
     return value
 
 
-def value_part(seen: Observation, i: int) -> Any:
-    values = parts(seen.value)
-    return values[i] if i < len(values) else None
+def value_part(seen: Observation, path: tuple[int, ...]) -> Any:
+    return at(seen.value, path)
+
+
+def at(value: Any, path: tuple[int, ...]) -> Any:
+    """The part of nested tuples at a path; None where there is none."""
+    for i in path:
+        value = value[i] if isinstance(value, tuple) and i < len(value) else None
+    return value
 
 
 def gradient_part(seen: Observation, i: int) -> Any:
@@ -107,4 +114,10 @@ def gradient_part(seen: Observation, i: int) -> Any:
 
 
 def parts(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
+    """What comes back, tuples inside tuples laid side by side."""
+    return tuple(leaf for item in value for leaf in parts(item)) if isinstance(value, tuple) else (value,)
+
+
+def shape_of(value: Any) -> Any:
+    """How tuples are nested in it."""
+    return tuple(map(shape_of, value)) if isinstance(value, tuple) else None

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.cases import HALF, Prepared, gradient_part, parts, value_part
+from autograder.cases import HALF, Prepared, at, gradient_part, value_part
 from autograder.exercise import Case, Exercise
 from autograder.observe import CUT_OFF, Call, Observation, Opaque, tensors_in
 from autograder.text import Text, both
@@ -70,23 +70,41 @@ def over_the_limit(case: Prepared, seen: Observation) -> bool:
 def compare_values(exercise: Exercise, case: Prepared, value: Any, precision: torch.dtype | None) -> Text | None:
     if isinstance(case.exact.value, str):
         return compare_letter(case.exact.value, value)
-    expected, got = parts(case.exact.value), parts(value)
-    if isinstance(case.exact.value, tuple) != isinstance(value, tuple) or len(expected) != len(got):
-        kind = "tuple" if isinstance(case.exact.value, tuple) else type_name(expected[0])
-        count = f" of {len(expected)}" if kind == "tuple" else ""
-        mine = f"a tuple of {len(got)}" if isinstance(value, tuple) else type_name(value)
-        mine_zh = f"{len(got)} 個值的 tuple" if isinstance(value, tuple) else type_name(value)
-        count_zh = f"（{len(expected)} 個值）" if count else ""
-        return both(f"it should return a {kind}{count}, not {mine}.", f"應該回傳 {kind}{count_zh}，而不是 {mine_zh}。")
-    for i, (e, g) in enumerate(zip(expected, got)):
-        name = exercise.results[i] if i < len(exercise.results) else f"result {i + 1}"
-        dtype = result_dtype(case, i)
-        rounding = rounding_of(case, partial(value_part, i=i), precision or dtype)
-        allowed = allowed_error(e, precision or dtype, rounding, case.case)
-        difference = compare_leaf(both(name, f"{name} "), e, g, dtype, allowed, exercise.exact_zeros)
-        if difference is not None:
-            return difference
-    return None
+    return compare_part(exercise, case, value, (), exercise.results[0], precision)
+
+
+def compare_part(
+    exercise: Exercise, case: Prepared, got: Any, path: tuple[int, ...], name: str, precision: torch.dtype | None
+) -> Text | None:
+    """Compare what the answer returned at `path`, tuples inside tuples part by part."""
+    expected = at(case.exact.value, path)
+    if isinstance(expected, tuple) or (isinstance(got, tuple) and not path):
+        size = len(expected) if isinstance(expected, tuple) else None
+        if not isinstance(got, tuple) or len(got) != size:
+            return wrong_count(name, expected, got, whole=not path)
+        names = [name_of(exercise, name, i, size) if not path else f"{name}[{i}]" for i in range(size)]
+        found = (compare_part(exercise, case, got[i], (*path, i), names[i], precision) for i in range(size))
+        return next((difference for difference in found if difference is not None), None)
+    dtype = result_dtype(case, path)
+    rounding = rounding_of(case, partial(value_part, path=path), precision or dtype)
+    allowed = allowed_error(expected, precision or dtype, rounding, case.case)
+    return compare_leaf(both(name, f"{name} "), expected, got, dtype, allowed, exercise.exact_zeros)
+
+
+def name_of(exercise: Exercise, name: str, i: int, size: int) -> str:
+    """What part i of the result is called: by its own name, or as an entry of the one thing that comes back."""
+    return exercise.results[i] if len(exercise.results) == size > 1 else f"{name}[{i}]"
+
+
+def wrong_count(name: str, expected: Any, got: Any, whole: bool) -> Text:
+    if not whole:
+        size, kind = len(expected), f"{len(got)}" if isinstance(got, tuple) else type_name(got)
+        return both(f"{name} should have {size} entries, not {kind}.", f"{name} 應該有 {size} 個元素，而不是 {kind}。")
+    kind = "tuple" if isinstance(expected, tuple) else type_name(expected)
+    count, count_zh = (f" of {len(expected)}", f"（{len(expected)} 個值）") if isinstance(expected, tuple) else ("", "")
+    mine = f"a tuple of {len(got)}" if isinstance(got, tuple) else type_name(got)
+    mine_zh = f"{len(got)} 個值的 tuple" if isinstance(got, tuple) else type_name(got)
+    return both(f"it should return a {kind}{count}, not {mine}.", f"應該回傳 {kind}{count_zh}，而不是 {mine_zh}。")
 
 
 def compare_letter(expected: str, got: Any) -> Text | None:
@@ -127,6 +145,8 @@ def compare_leaf(
     name: Text, expected: Any, got: Any, dtype: torch.dtype | None, allowed: float, exact_zeros: bool
 ) -> Text | None:
     en, zh = name["en"], name["zh-TW"]
+    if expected is None:
+        return None if got is None else both(f"{en} should be None.", f"{zh}應該是 None。")
     if not isinstance(expected, Tensor):
         return compare_number(name, expected, got)
     if not isinstance(got, Tensor):
@@ -228,16 +248,16 @@ def largest_gap(a: Any, b: Tensor) -> float:
     return float(gap.max()) if gap.numel() else 0.0
 
 
-def result_dtype(case: Prepared, i: int) -> torch.dtype | None:
-    """The dtype that part i of the result should have: that of the inputs for floats; where there are none, and for
+def result_dtype(case: Prepared, path: tuple[int, ...]) -> torch.dtype | None:
+    """The dtype that a part of the result should have: that of the inputs for floats; where there are none, and for
     the rest, the one that the reference gives."""
-    value = parts(case.exact.value)[i]
+    value = at(case.exact.value, path)
     if not isinstance(value, Tensor):
         return None
     if not value.is_floating_point():
         return value.dtype
     inputs = [x for x in tensors_in([case.call.args, case.call.kwargs]) if x.is_floating_point()]
-    own = value_part(case.plain, i)
+    own = value_part(case.plain, path)
     return inputs[0].dtype if inputs else own.dtype if isinstance(own, Tensor) else value.dtype
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.attention            # prints tables, writes benchmarks/results/attention.json
 
-Time: batch 1, 8 heads of width 64, float32, not causal. In one process the contestants take turns, round after round,
+Time: batch 1, 8 heads of width 64, float32, not causal (but for the sliding window, which looks back over 256 keys). In one process the contestants take turns, round after round,
 so that whatever else the machine does hits all of them; the table shows medians, and ratios are medians of the ratios
 within a round. A training step is forward and backward.
 
@@ -13,15 +13,11 @@ gradients count. Where explicit attention would need more than there is, it is l
 out.
 """
 
-import json
 import math
-import os
-import platform
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +25,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from benchmarks.common import RESULTS, machine, milliseconds, ratio, take_turns, write
 from course_lib.attention import scaled_dot_product_attention
+from course_lib.beyond import linear_attention, sliding_window_attention
 from course_lib.flash.tiled import tiled_attention
 
-RESULTS = Path(__file__).parent / "results"
-LENGTHS = (512, 1024, 2048, 4096, 8192)
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 HEADS, WIDTH = 8, 64
 PEER = "PyTorch SDPA"
 CONTESTANTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "explicit": lambda q, k, v: scaled_dot_product_attention(q, k, v)[0],
     "tiled": tiled_attention,
+    "sliding window": partial(sliding_window_attention, window=256),
+    "linear": linear_attention,
     PEER: F.scaled_dot_product_attention,
 }
 SECONDS = 5  # for each length and pass; at least 3 rounds
@@ -64,18 +63,11 @@ def fits(name: str, n: int, training: bool) -> bool:
 
 def times(n: int, training: bool) -> dict[str, list[float]]:
     """Seconds of each contestant, round by round."""
-    contestants = {name: attend for name, attend in CONTESTANTS.items() if fits(name, n, training)}
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
     qkv = inputs(n, training)
-    for attend in contestants.values():
-        run(attend, inputs(256, training), training)  # the first call pays for libraries and threads
-    end = time.perf_counter() + SECONDS
-    while time.perf_counter() < end or len(seconds[PEER]) < 3:
-        for name, attend in contestants.items():
-            start = time.perf_counter()
-            run(attend, qkv, training)
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
+    runs = {
+        name: partial(run, attend, qkv, training) for name, attend in CONTESTANTS.items() if fits(name, n, training)
+    }
+    return take_turns(runs, SECONDS, rounds=3)
 
 
 def extra_memory(name: str, n: int, training: bool) -> float | None:
@@ -102,14 +94,6 @@ def resident(which: str) -> float:
     return int(status.split(f"{which}:")[1].split()[0]) / 1024
 
 
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def slope(rows: list[dict], name: str, quantity: str) -> float | None:
     """By which power of N the quantity grows between the two largest lengths that were measured."""
     points = [(row["n"], row[quantity]) for row in rows if row["contestant"] == name and row[quantity]]
@@ -123,17 +107,28 @@ def show(value: float | None, form: str) -> str:
     return "not run" if value is None else format(value, form)
 
 
+def draw(rows: list[dict]) -> None:
+    """Milliseconds and MiB of a forward pass against N, both axes logarithmic: a power is a straight line."""
+    from matplotlib import pyplot
+
+    from course_lib.plots import use_style
+
+    use_style()
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for axis, quantity, label in zip(axes, ("milliseconds", "extra_mib"), ("forward (ms)", "extra memory (MiB)")):
+        for name in CONTESTANTS:
+            points = [(r["n"], r[quantity]) for r in rows if r["contestant"] == name and r["pass"] == "forward"]
+            points = [(n, value) for n, value in points if value]
+            axis.plot(*zip(*points), marker="o", label=name)
+        axis.set(xscale="log", yscale="log", xlabel="N", ylabel=label)
+        axis.set_xticks(LENGTHS, [f"{n}" for n in LENGTHS])
+    axes[0].legend()
+    figure.savefig(RESULTS / "attention.png", dpi=150)
+
+
 def main() -> None:
-    machine = {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "load_at_start": os.getloadavg()[0],
-    }
-    print(machine)
+    content: dict[str, Any] = {"machine": machine()}
+    print(content["machine"])
     rows = []
     for training in (False, True):
         what = "training step" if training else "forward"
@@ -148,8 +143,8 @@ def main() -> None:
                     "pass": what,
                     "n": n,
                     "contestant": name,
-                    "milliseconds": None if mine is None else 1e3 * statistics.median(mine),
-                    "ratio": None if mine is None else statistics.median(a / b for a, b in zip(mine, seconds[PEER])),
+                    "milliseconds": None if mine is None else milliseconds(seconds, name),
+                    "ratio": None if mine is None else ratio(seconds, name, PEER),
                     "extra_mib": extra_memory(name, n, training),
                     "rounds": 0 if mine is None else len(mine),
                 }
@@ -163,8 +158,8 @@ def main() -> None:
             powers = slope(part, name, "milliseconds"), slope(part, name, "extra_mib")
             print(f"{name}: time grows like N^{show(powers[0], '.2f')}, memory like N^{show(powers[1], '.2f')}")
         rows += part
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "attention.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+    write("attention", content | {"rows": rows})
+    draw(rows)
 
 
 if __name__ == "__main__":

@@ -215,6 +215,37 @@ def test_lists_stay_lists_and_are_left_alone() -> None:
         assert "changes its argument items in place" in only(verdict_on(exercise, answer)).difference["en"]
 
 
+def grown_layers(layers: list[Any], layer: int, k: Tensor) -> list[Any]:
+    made = list(layers)
+    made[layer] = (
+        (k, 2 * k) if layers[layer] is None else tuple(torch.cat([a, b]) for a, b in zip(made[layer], (k, 2 * k)))
+    )
+    return made
+
+
+def draw_layers(draw: Draw) -> tuple[Any, ...]:
+    return [None, (draw.normal(2), draw.normal(2)), None], 1, draw.normal(3)
+
+
+def test_what_comes_back_may_be_nested() -> None:
+    twice = Mistake("twice", lambda layers, layer, k: grown_layers(layers, layer, 2 * k), both("Twice.", "兩倍。"))
+    exercise = exercise_of(grown_layers, Case("c", LABEL, draw_layers), "function", twice)
+
+    def again(layers: list[Any], layer: int, k: Tensor) -> tuple[Any, ...]:
+        old_k, old_v = layers[layer] or (k[:0], k[:0])
+        return (*layers[:layer], [torch.cat([old_k, k]), torch.cat([old_v, k + k])], *layers[layer + 1 :])
+
+    assert verdict_on(exercise, again).passed
+    assert verdict_on(exercise, lambda layers, layer, k: [*again(layers, layer, 2 * k)]).mistake == "twice"
+    for answer, words in [
+        (lambda layers, layer, k: [again(layers, layer, k)[1]] * 3, "result[0] should be None"),
+        (lambda layers, layer, k: [None, layers[1], None], "result[1][0] should have shape [5], not [2]"),
+        (lambda layers, layer, k: [None, k, None], "result[1] should have 2 entries, not Tensor"),
+        (lambda layers, layer, k: [None, None], "it should return a tuple of 3, not a tuple of 2"),
+    ]:
+        assert words in only(verdict_on(exercise, answer)).difference["en"]
+
+
 # --------------------------------------------------------------------------------------------- dtypes and angles
 
 
