@@ -12,9 +12,11 @@ SUBMISSIONS ?= $(SAMPLE)
 OUT ?= grades
 
 BIN := $(VENV)/bin
+# One thread each: JOBS processes of several threads would only wait for each other.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) --constraint constraints.txt
 
-.PHONY: grade formgrader report test test-all lab build lint bench clean
+.PHONY: grade formgrader report test test-all lab build lint bench bench-gpu clean
 
 grade: $(VENV)/.instructor
 	@if [ "$(SUBMISSIONS)" = "$(SAMPLE)" ]; then $(BIN)/python -m autograder demo $(SAMPLE); fi
@@ -27,10 +29,10 @@ report: $(VENV)/.instructor
 	$(BIN)/python -m autograder report "$(OUT)"
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-all: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup -m "slow"
+	$(PYTEST) -m "slow"
 
 lab: $(VENV)/.instructor
 	$(BIN)/jupyter lab lessons
@@ -43,10 +45,16 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.test
-	$(BIN)/python -m benchmarks.mistakes
-	$(BIN)/python -m benchmarks.grading
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.models
 	$(BIN)/python -m benchmarks.attention
+	$(BIN)/python -m benchmarks.grading
+	$(BIN)/python -m benchmarks.mistakes
+	$(BIN)/python -m benchmarks.table
+
+bench-gpu: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.gpu
+	$(BIN)/python -m benchmarks.table
 
 clean:
 	rm -rf build $(VENV)
@@ -64,4 +72,8 @@ $(VENV)/.instructor: $(VENV)/.created pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.instructor
 	$(PIP) --editable ".[instructor,test]"
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP) --editable ".[instructor,test,bench]"
 	@touch $@

@@ -7,7 +7,6 @@ backward, dropout 0. Decoding is 128 greedy tokens with a cache on one set of ra
 what reading all the weights once costs (every matrix times one vector, nothing else).
 """
 
-import os
 import statistics
 import subprocess
 import sys
@@ -80,7 +79,7 @@ def layer_row(batch: int, n: int, seconds: float) -> dict[str, list[float]]:
 def base_model_row(seconds: float) -> dict[str, list[float]]:
     """The two stacks of the 2017 base model: nn.Transformer has no embedding (and one norm more at the end of each)."""
     source, target = torch.randn(4, 128, 512), torch.randn(4, 96, 512)
-    config = TransformerConfig.preset("transformer", backend="fused", dropout=0.0)
+    config = TransformerConfig.preset("vaswani_base", backend="fused", dropout=0.0)
     encoder, decoder = Encoder(config), Decoder(config)
     theirs = nn.Transformer(512, 8, 6, 6, 2048, dropout=0.0, batch_first=True)
     causal = nn.Transformer.generate_square_subsequent_mask(96)
@@ -95,16 +94,23 @@ def base_model_row(seconds: float) -> dict[str, list[float]]:
     return take_turns({OURS: step_ours, "nn.Transformer": step_theirs}, seconds)
 
 
-def decoding_row(batch: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of 128 tokens; the floor reads every weight 128 times."""
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+def decoding_models() -> tuple[nn.Module, Any]:
+    """Ours and that of transformers, with the same random weights of GPT-2 small's shape."""
     from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
     theirs = GPT2LMHeadModel(GPT2Config()).eval()
     theirs.generation_config.eos_token_id = None
     with tempfile.TemporaryDirectory() as folder:
         theirs.save_pretrained(folder)
-        ours = load_gpt2(folder, backend="fused")
+        return load_gpt2(folder, backend="fused"), theirs
+
+
+def decoding_row(batch: int, rounds: int) -> dict[str, list[float]]:
+    """Seconds of 128 tokens; the floor reads every weight 128 times."""
+    ours, theirs = decoding_models()
     prompt = torch.randint(50257, (batch, 8))
     matrices = [p for p in ours.parameters() if p.ndim == 2 and p.shape[0] != 1024]  # all but the position table
     vectors = {width: torch.randn(batch, width) for width in {w.shape[1] for w in matrices}}
