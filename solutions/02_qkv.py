@@ -209,8 +209,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 #
 # 卡住了嗎？自己開一個儲存格，執行 `hint("attend")`。
 # %% [markdown] lang="en"
-# ### Exercise 1 · `project_qkv`
-# Difficulty ★☆☆☆☆ · about 4 minutes · 1 point
+# ### Exercise `project_qkv` · difficulty 1 of 5 · 4 minutes · 1 point
 #
 # Every token plays all three parts: it asks, it is found, and it gives. One vector cannot be good at all of
 # them, so each part gets a learned matrix of its own.
@@ -218,8 +217,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 # **Small first.** Let $x=(1,\,2)$ and let $W_Q$ have the rows $(1,0)$ and $(1,1)$. Then
 # $xW_Q = 1\,(1,0)+2\,(1,1)=(3,\,2)$: the entries of $x$ weigh the rows of $W_Q$.
 # %% [markdown] lang="zh-TW"
-# ### 練習 1 · `project_qkv`
-# 難度 ★☆☆☆☆ · 約 4 分鐘 · 1 分
+# ### 練習 `project_qkv` · 難度 1／5 · 4 分鐘 · 滿分 1 分
 #
 # 每個詞元都身兼三職：發問、被找到、給內容。一個向量很難三樣都做好，所以每個職務各配一個學來的矩陣。
 #
@@ -291,8 +289,7 @@ print("nn.Linear stores", list(linear.weight.shape), "and computes the same:", s
 
 
 # %% [markdown] lang="en"
-# ### Exercise 2 · `relevance`
-# Difficulty ★☆☆☆☆ · about 3 minutes · 1 point
+# ### Exercise `relevance` · difficulty 1 of 5 · 3 minutes · 1 point
 #
 # Now the question meets the spines. We want one raw score for each key.
 #
@@ -301,8 +298,7 @@ print("nn.Linear stores", list(linear.weight.shape), "and computes the same:", s
 # **In general** $e = qK^\top$: entry $j$ is the inner product of $q$ with row $j$ of $K$. No scaling, no softmax:
 # just the products.
 # %% [markdown] lang="zh-TW"
-# ### 練習 2 · `relevance`
-# 難度 ★☆☆☆☆ · 約 3 分鐘 · 1 分
+# ### 練習 `relevance` · 難度 1／5 · 3 分鐘 · 滿分 1 分
 #
 # 問題要跟書背碰面了。每個鍵都要有一個原始分數。
 #
@@ -356,8 +352,7 @@ for name, degrees, e_j in zip(("twin", "long"), angle.tolist(), score(q, K).toli
 # %% [markdown] lang="zh-TW"
 # 長的贏了，1.00 比 0.02。模型會善用這份自由：不論方向如何，鍵都可以大聲（長）或小聲（短）。
 # %% [markdown] lang="en"
-# ### Exercise 3 · `attend`
-# Difficulty ★★☆☆☆ · about 5 minutes · 2 points
+# ### Exercise `attend` · difficulty 2 of 5 · 5 minutes · 2 points
 #
 # Score, turn into portions, pour: the whole visit to the library in one function.
 #
@@ -366,8 +361,7 @@ for name, degrees, e_j in zip(("twin", "long"), angle.tolist(), score(q, K).toli
 #
 # **In general** $h=\mathrm{softmax}(qK^\top)\,V$.
 # %% [markdown] lang="zh-TW"
-# ### 練習 3 · `attend`
-# 難度 ★★☆☆☆ · 約 5 分鐘 · 2 分
+# ### 練習 `attend` · 難度 2／5 · 5 分鐘 · 滿分 2 分
 #
 # 打分數、換成份量、再混合：一趟圖書館之旅，寫成一個函式。
 #
@@ -455,8 +449,7 @@ for name, weight in zip(("cat", "mat", "the"), torch.softmax(scores, dim=-1).tol
 # %% [markdown] lang="zh-TW"
 # 「cat」拿走 0.9988，不是文章印的 0.85：贏者幾乎通吃。0.85 要怎麼來、分數太大為什麼麻煩，正是第 03 課的主題。
 # %% [markdown] lang="en"
-# ### Exercise 4 · `attention_matrix`
-# Difficulty ★★☆☆☆ · about 5 minutes · 2 points
+# ### Exercise `attention_matrix` · difficulty 2 of 5 · 5 minutes · 2 points
 #
 # One visitor is not enough: every token has its question. Stack the $N$ queries as the rows of $Q$, and the
 # scores of all against all are one product.
@@ -465,8 +458,7 @@ for name, weight in zip(("cat", "mat", "the"), torch.softmax(scores, dim=-1).tol
 # $0.665, 0.245, 0.090$. The second query asks nothing, its scores are $0,0,0$, and its row is
 # $\tfrac13,\tfrac13,\tfrac13$. Each **row** sums to 1. The columns do not: $0.998$, $0.578$, $0.423$.
 # %% [markdown] lang="zh-TW"
-# ### 練習 4 · `attention_matrix`
-# 難度 ★★☆☆☆ · 約 5 分鐘 · 2 分
+# ### 練習 `attention_matrix` · 難度 2／5 · 5 分鐘 · 滿分 2 分
 #
 # 訪客不只一位：每個詞元都有自己的問題。把 $N$ 個查詢擺成 $Q$ 的列，所有人對所有書的分數，一次乘完。
 #
@@ -579,8 +571,7 @@ ax = heat_map(past_only, words, words, "The same, made causal: only the past")
 # %% [markdown] lang="zh-TW"
 # 第一列變成 $(1,0,0,0,0,0)$：第一個字除了自己，沒有別人可看。
 # %% [markdown] lang="en"
-# ### Exercise 5 · `self_attention`
-# Difficulty ★★☆☆☆ · about 6 minutes · 3 points
+# ### Exercise `self_attention` · difficulty 2 of 5 · 6 minutes · 3 points
 #
 # Now the tokens ask *each other*: queries, keys and values are all made from the same $X$. That is all that
 # "self" means.
@@ -589,8 +580,7 @@ ax = heat_map(past_only, words, words, "The same, made causal: only the past")
 # two coordinates; $W_K=W_V=I$. Then $q_1=(0,1)$, which is just $k_2$: token 1 looks for token 2. Its scores are
 # $0, 1$, its weights $0.27, 0.73$, and its new vector is $h_1=0.27\,x_1+0.73\,x_2=(0.27,\ 0.73)$.
 # %% [markdown] lang="zh-TW"
-# ### 練習 5 · `self_attention`
-# 難度 ★★☆☆☆ · 約 6 分鐘 · 3 分
+# ### 練習 `self_attention` · 難度 2／5 · 6 分鐘 · 滿分 3 分
 #
 # 現在讓詞元**互相**發問：查詢、鍵、值都由同一個 $X$ 做出來。「自注意力」的「自」，就只是這個意思。
 #
@@ -687,8 +677,7 @@ print(f"largest difference from PyTorch {(theirs - H).abs().max():.1e}")
 # %% [markdown] lang="zh-TW"
 # 兩列相同這件事，讓我們回頭看印出來的矩陣：那裡的「The」與「the」是**不同**的兩列。不分大小寫的模型光看內容分不出這兩個字，它一定還知道字**站在哪裡**。我們的模型到目前為止並不知道。
 # %% [markdown] lang="en"
-# ### Exercise 6 · `permutation_gap`
-# Difficulty ★★★☆☆ · about 7 minutes · 2 points
+# ### Exercise `permutation_gap` · difficulty 3 of 5 · 7 minutes · 2 points
 #
 # Does a function care about order? Shuffle the rows before it, or shuffle them after it: if it does not care, the
 # two ways meet.
@@ -698,8 +687,7 @@ print(f"largest difference from PyTorch {(theirs - H).abs().max():.1e}")
 # Shuffled after: $f(X)=(1,12,24)^\top$, so $f(X)[\text{perm}]=(24,1,12)^\top$. The differences are $-20, 10, 10$: the gap is
 # $20$. For $f(X)=10X$ it is $0$.
 # %% [markdown] lang="zh-TW"
-# ### 練習 6 · `permutation_gap`
-# 難度 ★★★☆☆ · 約 7 分鐘 · 2 分
+# ### 練習 `permutation_gap` · 難度 3／5 · 7 分鐘 · 滿分 2 分
 #
 # 一個函數在不在乎順序？先把各列打亂再送進去，或先算完再用同樣的方式打亂：不在乎的話，兩條路會走到同一處。
 #

@@ -1,5 +1,6 @@
 """Every lesson: in step with its source, valid, without solutions; runs solved with full marks, and blank to its end."""
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -8,6 +9,7 @@ from nbclient import NotebookClient
 
 import autograder
 from autograder.pipeline.authoring import build, load_lesson, solved_notebook
+from autograder.pipeline.grading import grade
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "solutions").glob("[0-9][0-9]_*.py"))
@@ -75,6 +77,71 @@ def test_both_languages_hold_the_same_code(lesson):
         for language in LANGUAGES
     )
     assert english == chinese
+
+
+HEADINGS = {
+    "en": r"Exercise `{name}`.* · difficulty {difficulty} of 5 · \d+ minutes · {points} points?\n",
+    "zh-TW": r"練習 `{name}`.* · 難度 {difficulty}／5 · \d+ 分鐘 · 滿分 {points} 分\n",
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_each_exercise_stands_under_its_difficulty_minutes_and_points(lesson, language):
+    text = "\n".join(c.source for c in released(lesson, language).cells if c.cell_type == "markdown") + "\n"
+    for exercise in map(autograder.get, autograder.names(lesson)):
+        if exercise.driver != "letter":
+            heading = HEADINGS[language].format(
+                name=exercise.name, difficulty=exercise.difficulty, points=exercise.points
+            )
+            assert re.search(heading, text), f"no heading like: {heading}"
+
+
+MOST = {"en": 100, "zh-TW": 180}  # words, characters
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_no_walls_of_text(lesson, language):
+    for cell in released(lesson, language).cells:
+        if cell.cell_type == "markdown":
+            for paragraph in paragraphs(cell.source):
+                assert length(paragraph, language) <= MOST[language], paragraph
+
+
+def paragraphs(markdown):
+    """Paragraphs and single items of lists; tables, code and formulas that stand alone are none."""
+    markdown = re.sub(r"```.*?```|\$\$.*?\$\$", "", markdown, flags=re.S)
+    for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )", markdown):
+        if not block.lstrip().startswith(("|", "#", "<")):
+            yield block
+
+
+def length(paragraph, language):
+    prose = re.sub(r"\$[^$]*\$|`[^`]*`|\([^)]*://[^)]*\)", " x ", paragraph)
+    return len(prose.split()) if language == "en" else len(re.sub(r"\s", "", prose))
+
+
+@pytest.mark.slow
+def test_solved_lessons_get_full_marks_by_the_real_way_and_blank_ones_none(tmp_path):
+    """Collected, run behind the wall, judged and entered in the books, in both languages."""
+    pile = tmp_path / "pile"
+    pile.mkdir()
+    for lesson, source in zip(LESSONS, SOURCES):
+        for language, student, notebook in (
+            ("zh-TW", "full", solved_notebook(load_lesson(source), "zh-TW")),
+            ("en", "none", released(lesson, "en")),
+        ):
+            setup = next(cell for cell in notebook.cells if cell.id == "setup")
+            setup.source = re.sub(r'STUDENT_ID = ""', f'STUDENT_ID = "{student}"', setup.source)
+            nbformat.write(notebook, pile / f"{student}-{lesson}-{language}.ipynb")
+    records = {(record.student_id, record.lesson): record for record in grade(pile, tmp_path / "out")}
+    assert len(records) == 2 * len(LESSONS)
+    for lesson in LESSONS:
+        for grade_ in records["full", lesson].grades:
+            assert grade_.points == grade_.max_points or grade_.points is None, (lesson, grade_.name, grade_.message)
+        assert {g.points for g in records["none", lesson].grades} <= {0, None}, lesson
+        assert {g.name for g in records["full", lesson].grades} >= set(autograder.names(lesson))
 
 
 @pytest.mark.slow
