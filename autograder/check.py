@@ -1,15 +1,15 @@
-"""What a notebook calls: `check`, `hint`, `use`, `start`. Text in plain Python; text and a small picture in a notebook."""
+"""What a notebook calls: `check`, `hint`, `use`, `progress`, `start`. Text in plain Python; text and a small picture in a notebook."""
 
 import re
 import warnings
 from typing import Any
 
-from autograder.exercise import CaseResult, Exercise, Verdict, get, near_names
+from autograder.exercise import CaseResult, Exercise, Verdict, get, names, near_names
 from autograder.judging import judge, picture_of
 from autograder.observe import refuse_inside
 from autograder.text import both, checked_language
 
-_state: dict[str, Any] = {"language": "en", "lesson": None, "hints": {}}
+_state: dict[str, Any] = {"language": "en", "lesson": None, "hints": {}, "best": {}}
 
 NOT_STARTED = both("not started", "尚未作答")
 POINTS = both("points", "分")
@@ -44,6 +44,12 @@ NO_MORE_HINTS = both(
     "提示都看完了，再呼叫一次會從第一則開始。",
 )
 NO_HINTS = both("There is no hint for this one.", "這題沒有提示。")
+NO_LESSON = both("Run the set-up cell first.", "請先執行設定儲存格。")
+NOT_CHECKED = both("not checked yet", "還沒檢查")
+TOTAL = both(
+    "So far: {total:g} of {most:g} points (written answers not counted).",
+    "目前：{total:g} ／ {most:g} 分（不含問答題）。",
+)
 USING_YOURS = both("using your {name}", "使用你寫的 {name}")
 USING_OURS = both(
     "your {name} does not pass its check yet: using the course's own", "你的 {name} 還沒通過檢查，先用課程的版本"
@@ -60,7 +66,7 @@ def start(lesson: str, language: str = "en") -> None:
     Raises:
         ValueError: for a language the course does not have.
     """
-    _state.update(language=checked_language(language), lesson=lesson, hints={})
+    _state.update(language=checked_language(language), lesson=lesson, hints={}, best={})
 
 
 def check(name: str = "", answer: Any = USAGE, seed: int = 0) -> None:
@@ -97,6 +103,8 @@ def check(name: str = "", answer: Any = USAGE, seed: int = 0) -> None:
     except Exception as problem:  # ours, not the student's
         print(BROKEN[language].format(why=f"{type(problem).__name__}: {problem}"))
         return
+    if verdict.written:
+        _state["best"][name] = max(verdict.points, _state["best"].get(name, 0.0))
     print(report(exercise, verdict, language))
     if not verdict.passed and verdict.written and in_notebook():
         draw(exercise, verdict, seed, language)
@@ -178,6 +186,25 @@ def use(name: str, answer: Any) -> Any:
         passed = False
     print((USING_YOURS if passed else USING_OURS)[language].format(name=name))
     return answer if passed else exercise.reference
+
+
+def progress() -> None:
+    """Print the exercises of the lesson with the most points that a check has given each since the notebook was started.
+
+    It is kept in memory only, and is no grade: the notebook is run again for that.
+    """
+    language = _state["language"]
+    if _state["lesson"] is None or not names(_state["lesson"]):
+        print(NO_LESSON[language])
+        return
+    rows = []
+    for name in names(_state["lesson"]):
+        points, most = _state["best"].get(name), get(name).points
+        mark = "○" if points is None else "✓" if points == most else "✗"
+        said = NOT_CHECKED[language] if points is None else f"{points:g} / {most:g}"
+        rows.append(f"{mark} {name:32} {said}")
+    total, most = sum(_state["best"].values()), sum(get(name).points for name in names(_state["lesson"]))
+    print("\n".join([*rows, TOTAL[language].format(total=total, most=most)]))
 
 
 def in_notebook() -> bool:

@@ -41,7 +41,7 @@ BACK_DOORS = (
 # Not forbidden, but an instructor may like to read code that reaches for them.
 UNUSUAL = ("sys.modules", "sys._getframe", "ctypes.*", "gc.*", "inspect.*", "importlib.*", "builtins.*", "threading.*")
 UNUSUAL_BUILTINS = ("__import__", "eval", "exec", "globals")
-NOTEBOOK_NAMES = ("check", "hint", "start", "use")  # what a notebook takes from autograder
+NOTEBOOK_NAMES = ("check", "hint", "progress", "start", "use")  # what a notebook takes from autograder
 ALWAYS_ALLOWED = ("course_lib.plots",)
 USUAL_IMPORTS = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "np": "numpy", "math": "math"}
 # Under "torch.autograd.*" too, but they only switch recording on and off.

@@ -475,7 +475,7 @@ else:
     else:
         print("{failed}")
 
-from autograder import check, hint, start, use
+from autograder import check, hint, progress, start, use
 
 start(LESSON, LANGUAGE)"""
 
@@ -573,6 +573,7 @@ def source_notebook(lesson: Lesson, language: Language) -> NotebookNode:
             if cell.role == "experiment":
                 node.metadata["tags"] = ["experiment"]
         cells.append(node)
+    cells.append(new_code_cell("progress()", id="progress"))
     cells.append(new_markdown_cell(_HAND_IN[language], id="hand-in"))
     notebook = new_notebook(cells=cells)
     notebook.nbformat_minor = 5

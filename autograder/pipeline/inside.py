@@ -34,6 +34,10 @@ def hint(name: str) -> None:
     """Hints are for the notebook at home."""
 
 
+def progress() -> None:
+    """Progress is for the notebook at home too."""
+
+
 def use(name: str, answer: Any) -> Any:
     """In a notebook: the student's function or the course's. Here only the student's own exists."""
     refuse_inside()

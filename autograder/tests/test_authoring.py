@@ -327,7 +327,7 @@ def test_released_notebooks(root: Path) -> None:
         assert notebook.metadata.kernelspec.name == "python3"
         assert [cell.id for cell in notebook.cells] == [
             *("title", "badge", "setup", "lesson-setup", "c-001", "c-002", "answer-double", "check-double"),
-            *("answer-Halver", "check-Halver", "c-003", "answer-02_q1", "check-02_q1", "written-02_w1", "hand-in"),
+            *("answer-Halver", "check-Halver", "c-003", "answer-02_q1", "check-02_q1", "written-02_w1", "progress", "hand-in"),
         ]
         cells = {cell.id: cell for cell in notebook.cells}
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -360,7 +360,7 @@ def test_released_notebooks(root: Path) -> None:
             assert ours == theirs
     assert english.cells[0].source.startswith("# 02 · Doubling")
     assert chinese.cells[0].source.startswith("# 02 · 加倍")
-    assert chinese.cells[-2].source == "*請在此作答。*"
+    assert chinese.cells[-3].source == "*請在此作答。*"
 
 
 def test_badge_set_up_and_hand_in(root: Path) -> None:

@@ -1,10 +1,12 @@
 """What a student reads in a notebook or a terminal."""
 
+import sys
+
 import pytest
 import torch
 
 import autograder
-from autograder import check, hint, start, use
+from autograder import check, get, hint, names, progress, start, use
 
 
 @pytest.fixture(autouse=True)
@@ -183,3 +185,35 @@ def test_use_takes_the_students_function_only_if_it_passes(capsys):
 def test_an_unknown_language_is_an_error():
     with pytest.raises(ValueError, match="zh-TW"):
         start("02_qkv", "de")
+
+
+# ------------------------------------------------------------------------------------------------------- progress
+
+
+def test_progress_lists_every_exercise_with_the_best_points_so_far(capsys):
+    start("02_qkv", "en")
+    check("relevance", lambda q, K: K @ q)
+    check("relevance", lambda q, K: q)  # a later, worse one takes nothing away
+    check("attend", lambda q, K, V: V[0])
+    capsys.readouterr()
+    progress()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[:-1]] == names("02_qkv")
+    said = {line.split()[1]: line for line in lines[:-1]}
+    assert said["relevance"].startswith("✓") and said["relevance"].endswith("1 / 1")
+    assert said["attend"].startswith("✗") and said["attend"].endswith("0 / 2")
+    assert said["project_qkv"].startswith("○") and said["project_qkv"].endswith("not checked yet")
+    total = sum(get(name).points for name in names("02_qkv"))
+    assert lines[-1] == f"So far: 1 of {total} points (written answers not counted)."
+
+
+def test_progress_starts_anew_with_each_lesson_and_needs_one(capsys, monkeypatch):
+    start("02_qkv", "zh-TW")
+    check("relevance", lambda q, K: K @ q)
+    start("03_sqrt_dk", "zh-TW")
+    capsys.readouterr()
+    progress()
+    assert "目前：0 ／" in capsys.readouterr().out
+    monkeypatch.setitem(sys.modules["autograder.check"]._state, "lesson", None)
+    progress()
+    assert capsys.readouterr().out == "請先執行設定儲存格。\n"
