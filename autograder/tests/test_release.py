@@ -1,0 +1,124 @@
+"""The student repository holds what students need and nothing that they should not have."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+
+import nbformat
+import pytest
+
+from autograder.pipeline.release import ReleaseError, release
+from autograder.tests.test_lessons import LANGUAGES, LESSONS, ROOT, SOURCES
+
+
+@pytest.fixture(scope="module")
+def student(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("student") / "repository"
+    release(ROOT, folder)
+    return folder
+
+
+def files(folder):
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_paths(student):
+    there = files(student)
+    for lesson in LESSONS:
+        for language in LANGUAGES:
+            assert f"lessons/{language}/{lesson}.ipynb" in there
+    assert {"README.md", "README.zh-TW.md", "LICENSE", "pyproject.toml", "autograder/check.py"} <= there
+    assert {"course_lib/attention.py", "autograder/exercises/l02_qkv.py"} <= there
+    for path in there:
+        parts = set(path.split("/"))
+        assert not parts & {"solutions", "pipeline", "tests", "right_answers", "benchmarks", "__pycache__", "docs"}, (
+            path
+        )
+
+
+def test_no_solution_is_in_it(student):
+    """No body of a solution; one line alone may well stand in a demonstration too."""
+    sources = [
+        cell.source
+        for path in (student / "lessons").rglob("*.ipynb")
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code"
+    ]
+    released = "\n".join(map(bare, sources))
+    assert "SOLUTION" not in released
+    for source in SOURCES:
+        blocks = re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", source.read_text(encoding="utf-8"), re.S)
+        assert blocks, source
+        for block in map(bare, blocks):
+            assert block.count("\n") < 1 or block not in released, (source.name, block)
+
+
+def bare(code):
+    return "\n".join(line.strip() for line in code.splitlines() if line.strip() and not line.strip().startswith("#"))
+
+
+def test_its_pyproject_builds_the_student_package_only(student):
+    settings = tomllib.loads((student / "pyproject.toml").read_text(encoding="utf-8"))
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["name"] == ours["project"]["name"]
+    assert settings["project"]["dependencies"] == ours["project"]["dependencies"]
+    assert "optional-dependencies" not in settings["project"]
+    assert set(settings["tool"]) == {"setuptools", "course"}
+
+
+def test_checks_work_there_without_the_pipeline(student):
+    code = (
+        "import autograder, course_lib\n"
+        "autograder.start('02_qkv', 'zh-TW')\n"
+        "autograder.check('relevance', lambda q, K: q @ K)\n"
+        "print(autograder.__file__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=student, capture_output=True, text=True)
+    assert done.stdout.startswith("✗ relevance: 0 / 1"), done.stderr
+    assert done.stdout.strip().splitlines()[-1] == str(student / "autograder" / "__init__.py")
+
+
+def test_every_module_imports_only_what_is_there(student):
+    for path in [*student.glob("autograder/**/*.py"), *student.glob("course_lib/**/*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and node.module
+                and node.module.split(".")[0] in ("autograder", "course_lib")
+            ):
+                target = student / node.module.replace(".", "/")
+                assert target.is_dir() or target.with_suffix(".py").exists(), (path, node.module)
+
+
+def test_a_second_release_replaces_the_first_and_nothing_else(student):
+    (student / ".git").mkdir()
+    (student / ".git" / "HEAD").write_text("ref")
+    (student / "lessons" / "en" / "99_gone.ipynb").write_text("{}")
+    before = files(student) - {"lessons/en/99_gone.ipynb"}
+    release(ROOT, student)
+    assert files(student) == before
+
+
+@pytest.mark.parametrize("where", [".", "..", "lessons", "autograder/pipeline"])
+def test_the_course_itself_is_never_written_over(where):
+    before = files(ROOT / "solutions")
+    with pytest.raises(ReleaseError, match="belongs to the course itself"):
+        release(ROOT, ROOT / where)
+    assert files(ROOT / "solutions") == before
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ReleaseError, match="is a file"):
+        release(ROOT, tmp_path / "file")
+
+
+def test_rows_of_the_readme(student):
+    for language, name in zip(LANGUAGES, ("README.md", "README.zh-TW.md")):
+        text = (student / name).read_text(encoding="utf-8")
+        rows = [line for line in text.splitlines() if line.startswith("| 0") or line.startswith("| 1")]
+        assert len(rows) == len(LESSONS)
+        for lesson, row in zip(LESSONS, rows):
+            assert row.startswith(f"| {lesson[:2]} · ") and f"/lessons/{language}/{lesson}.ipynb" in row
