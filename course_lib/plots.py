@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import cycle
+from time import perf_counter
 from typing import Any
 
 import matplotlib as mpl
@@ -230,6 +231,32 @@ def bars(labels: Sequence[str], series: dict[str, Sequence[float]], ylabel: str,
     return ax
 
 
+def loss_surfaces(places: Sequence[float], surfaces: dict[str, Any]) -> Figure:
+    """Draw loss surfaces side by side as contour maps with the same levels: how a valley looks from above.
+
+    Args:
+        places: steps along either direction, ``n`` of them; both axes share them.
+        surfaces: name → ``[n, n]`` losses; entry (i, j) belongs to step i up and step j across.
+
+    Returns:
+        The figure.
+    """
+    use_style()
+    steps = _as_array(places)
+    maps = {name: _as_matrix(losses) for name, losses in surfaces.items()}
+    top = max(float(matrix[np.isfinite(matrix)].max()) for matrix in maps.values())
+    levels = mpl.ticker.MaxNLocator(16).tick_values(0, top)
+    figure, axes = plt.subplots(1, len(maps), figsize=(WIDTH, WIDTH / len(maps) + 0.3), squeeze=False, sharey=True)
+    for ax, (name, matrix) in zip(axes.flat, maps.items()):
+        drawn = ax.contourf(steps, steps, matrix, levels=levels, cmap=f"{SEQUENTIAL}_r")
+        ax.contour(steps, steps, matrix, levels=levels, colors=BLACK, linewidths=0.5, alpha=0.6)
+        ax.plot(0, 0, marker="+", color=ORANGE, markersize=11, markeredgewidth=2)
+        ax.set(title=name, xlabel="direction 1", aspect="equal", xticks=[steps[0], 0, steps[-1]])
+    axes.flat[0].set_ylabel("direction 2")
+    figure.colorbar(drawn, ax=list(axes.flat), shrink=0.8, pad=0.02, label="loss")
+    return figure
+
+
 def soft_lookup(query: str, keys: Sequence[str], values: Sequence[str], weights: Sequence[float]) -> Axes:
     """Draw one query against a shelf of keys, and the mixture of values that comes back.
 
@@ -266,6 +293,172 @@ def soft_lookup(query: str, keys: Sequence[str], values: Sequence[str], weights:
     return ax
 
 
+def product_two_ways(A: Any, B: Any, row: int, column: int) -> Figure:
+    """Draw C = AB twice: one entry as row times column, and one row as a combination of the rows of B.
+
+    Equal colours meet: above, entry k of the row and entry k of the column; below, entry k of the row as the weight
+    of row k of B.
+
+    Args:
+        A: ``[n, p]``, small.
+        B: ``[p, m]``, small.
+        row: the row of A, counted from 0.
+        column: the column of B.
+
+    Returns:
+        The figure.
+    """
+    use_style()
+    first, second = _as_array(A), _as_array(B)
+    product = first @ second
+    weights, partners = first[row], second[:, column]
+    n, p, m = *first.shape, second.shape[1]
+    figure = plt.figure(figsize=(WIDTH, 0.9 * max(n, p) + 2.6))
+    above, below = figure.subfigures(2, 1)  # type: ignore[misc]
+    products = " + ".join(f"{_factor(a)}·{_factor(b)}" for a, b in zip(weights, partners))
+    above.suptitle(f"row {row} of A · column {column} of B = {products} = {_by_hand(product[row, column])}")
+    rows = " + ".join(f"{_factor(a)}·row {k}" for k, a in enumerate(weights))
+    below.suptitle(f"row {row} of C = {rows} of B")
+    for half, entry_only in ((above, True), (below, False)):
+        axes = half.subplots(1, 3, width_ratios=(p, m, m))
+        for ax, matrix, name in zip(axes, (first, second, product), ("A", "B", "C = AB")):
+            ax.imshow(np.zeros_like(matrix), cmap=SEQUENTIAL, vmin=0, vmax=1, aspect="equal")
+            for i, j in np.ndindex(matrix.shape):
+                ax.text(j, i, _by_hand(matrix[i, j]), ha="center", va="center")
+            ax.set(title=name, xticks=range(matrix.shape[1]), yticks=range(matrix.shape[0]))
+            ax.tick_params(length=0)
+            ax.spines[:].set_visible(False)
+        for k, colour in zip(range(p), cycle(PALETTE)):
+            _frame(axes[0], k, row, 1, colour)
+            if entry_only:
+                _frame(axes[1], column, k, 1, colour)
+            else:
+                _frame(axes[1], 0, k, m, colour)
+        _frame(axes[2], column if entry_only else 0, row, 1 if entry_only else m, BLACK)
+    return figure
+
+
+def clocks(vectors: Any, rows: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> Figure:
+    """Draw vectors as rows of clocks: each pair of coordinates (x, y) is a hand that starts at twelve for (0, 1).
+
+    Args:
+        vectors: one vector of even length ``d``, or ``n`` of them, ``[n, d]``: each becomes a row of ``d/2`` clocks.
+        rows: ``n`` names, written to the left.
+        columns: ``d/2`` names, written above.
+
+    Returns:
+        The figure; the last line of each of its axes is the hand.
+    """
+    use_style()
+    matrix = _as_matrix(vectors)
+    count, wide = matrix.shape[0], matrix.shape[1] // 2
+    side = min(1.0, (WIDTH - 0.7) / wide)
+    figure, axes = plt.subplots(count, wide, figsize=(0.7 + side * wide, 0.35 + side * count), squeeze=False)
+    reach = max(1.0, float(np.hypot(matrix[:, 0::2], matrix[:, 1::2]).max()))
+    around = np.linspace(0, 2 * np.pi, 73)
+    for (i, j), ax in np.ndenumerate(axes):
+        x, y = matrix[i, 2 * j], matrix[i, 2 * j + 1]
+        ax.plot(reach * np.sin(around), reach * np.cos(around), color="#999999", linewidth=1)
+        ax.plot([0, 0], [0.86 * reach, reach], color="#999999", linewidth=1)  # twelve o'clock
+        ax.plot([0, x], [0, y], color=PALETTE[j % len(PALETTE)], linewidth=2.5, solid_capstyle="round")
+        ax.set(xlim=(-1.1 * reach, 1.1 * reach), ylim=(-1.1 * reach, 1.1 * reach), aspect="equal", xticks=[], yticks=[])
+        for side_of_frame in ax.spines.values():
+            side_of_frame.set_visible(False)
+        if columns is not None and i == 0:
+            ax.set_title(columns[j], fontsize=10)
+        if rows is not None and j == 0:
+            ax.set_ylabel(rows[i], rotation=0, ha="right", va="center")
+    return figure
+
+
+def live_curve(total: int, ylabel: str, title: str = "", seconds: float = 2.0) -> Callable[[int, float], None]:
+    """A curve that grows while something runs, under a progress bar.
+
+    In a notebook the picture is drawn anew every few seconds, and once more at the last step; elsewhere nothing is
+    shown.
+
+    Args:
+        total: number of steps that will be reported.
+        ylabel: label of the vertical axis, which is logarithmic.
+        title: title above the picture.
+        seconds: time between two pictures.
+
+    Returns:
+        A function to call with the number of each step, counted from 1, and its value.
+
+    Example:
+        >>> report = live_curve(total=2, ylabel="loss")
+        >>> report(1, 0.5)
+    """
+    use_style()
+    figure, (bar, ax) = plt.subplots(2, 1, figsize=(WIDTH, 3.8), height_ratios=(1, 12))
+    plt.close(figure)  # it is shown below, not once more at the end of the cell
+    numbers: list[float] = []
+    start = last = perf_counter()
+    shown: Any = None
+
+    def draw(step: int) -> None:
+        nonlocal shown
+        bar.clear()
+        bar.barh(0, total, color="#E5E5E5")
+        bar.barh(0, step, color=GREEN)
+        bar.set(xlim=(0, total), ylim=(-0.4, 0.4))
+        bar.axis("off")
+        bar.set_title(f"{title}  " * bool(title) + f"step {step} of {total}, {perf_counter() - start:.0f} s")
+        ax.clear()
+        ax.plot(range(1, len(numbers) + 1), numbers, color=BLUE, linewidth=1.2)
+        ax.set(xlabel="step", ylabel=ylabel, yscale="log", xlim=(0, total))
+        ax.grid(True, which="both")
+        if _in_notebook():
+            from IPython.display import display
+
+            if shown is None:
+                shown = display(figure, display_id=True)  # type: ignore[no-untyped-call,unused-ignore]
+            else:
+                shown.update(figure)
+
+    def report(step: int, value: float) -> None:
+        nonlocal last
+        numbers.append(value)
+        if step == total or perf_counter() - last > seconds:
+            draw(step)
+            last = perf_counter()
+
+    return report
+
+
+def ticking_clocks(frequencies: Sequence[float], seconds: float = 0.5, start: int = 5) -> Any:
+    """A small moving picture: one clock for each angular frequency, all running at once.
+
+    It is an SVG that moves by itself, so it also runs in a saved page; where nothing can move it shows the hands at
+    `start`.
+
+    Args:
+        frequencies: radians a step, all positive.
+        seconds: the time that one step takes.
+        start: the position at which the hands set out.
+
+    Returns:
+        An `IPython.display.SVG`.
+    """
+    from IPython.display import SVG
+
+    dials = []
+    for i, (omega, colour) in enumerate(zip(_as_array(frequencies), cycle(PALETTE))):
+        degrees = float(np.degrees(omega * start)) % 360
+        turn = 2 * np.pi / omega * seconds
+        dials.append(
+            f'<g transform="translate({60 + 110 * i} 65)" stroke-linecap="round">'
+            f'<circle r="48" fill="white" stroke="#999999"/><line y1="-42" y2="-48" stroke="#999999"/>'
+            f'<line y2="-44" stroke="{colour}" stroke-width="4" transform="rotate({degrees:.2f})">'
+            f'<animateTransform attributeName="transform" type="rotate" from="{degrees:.2f}" to="{degrees + 360:.2f}" '
+            f'dur="{turn:.2f}s" repeatCount="indefinite"/></line>'
+            f'<text y="68" text-anchor="middle" font-family="sans-serif" font-size="13">{omega:.3g}</text></g>'
+        )
+    width = 10 + 110 * len(dials)
+    return SVG(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="140">{"".join(dials)}</svg>')  # type: ignore[no-untyped-call,unused-ignore]
+
+
 def knob(draw: Callable[..., object], **sliders: tuple[float, float, float, float]) -> None:
     """Show a picture with a slider for each of its numbers; a static picture where there are no widgets.
 
@@ -291,6 +484,14 @@ def knob(draw: Callable[..., object], **sliders: tuple[float, float, float, floa
         # One picture when the mouse is let go: redrawing all the way would lag behind it.
         controls[name] = kind(value=start, min=low, max=high, step=step, description=name, continuous_update=False)
     widgets.interact(redraw, **controls)
+
+
+def _in_notebook() -> bool:
+    try:
+        from IPython import get_ipython
+    except ImportError:
+        return False
+    return getattr(get_ipython(), "kernel", None) is not None  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def _widgets() -> Any | None:
@@ -419,6 +620,26 @@ def _frame_differences(ax: Axes, first: np.ndarray, second: np.ndarray) -> None:
         return
     for i, j in np.argwhere(wrong):
         ax.add_patch(Rectangle((j - 0.46, i - 0.46), 0.92, 0.92, fill=False, edgecolor=ORANGE, linewidth=2))
+
+
+def _by_hand(entry: float) -> str:
+    """A number of a small example as one writes it by hand: 2, 0.5, −1."""
+    return f"{entry:.3g}".replace("-", "−")
+
+
+def _factor(entry: float) -> str:
+    """The same inside a product: a negative number stands in brackets."""
+    return f"({_by_hand(entry)})" if entry < 0 else _by_hand(entry)
+
+
+def _frame(ax: Axes, x: int, y: int, width: int, colour: str) -> None:
+    """A frame around `width` cells of row `y`, from column `x` on, tinted in its colour."""
+    for face, alpha in ((colour, 0.18), ("none", 1.0)):
+        ax.add_patch(
+            Rectangle(
+                (x - 0.45, y - 0.45), width - 0.1, 0.9, facecolor=face, edgecolor=colour, linewidth=2, alpha=alpha
+            )
+        )
 
 
 def _box(ax: Axes, x: float, y: float, text: str, colour: str) -> None:

@@ -4,7 +4,7 @@ import re
 import shutil
 from pathlib import Path
 
-from autograder.pipeline.authoring import LANGUAGES, Course, read_course
+from autograder.pipeline.authoring import LANGUAGES, Course, Language, read_course
 
 # What is released, and what of it stays here.
 RELEASED = ("lessons", "course_lib", "autograder", "LICENSE", "LICENSE-CONTENT")
@@ -95,7 +95,7 @@ def files_below(path: Path) -> list[Path]:
     return [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
 
 
-def lesson_rows(root: Path, course: Course, language: str) -> str:
+def lesson_rows(root: Path, course: Course, language: Language) -> str:
     rows = []
     for path in sorted((root / "lessons" / language).glob("[0-9][0-9]_*.ipynb")):
         title = re.search(r'"# (\d\d · .*?)(?:\\n)?"', path.read_text(encoding="utf-8"))

@@ -327,7 +327,16 @@ def test_released_notebooks(root: Path) -> None:
         assert notebook.metadata.kernelspec.name == "python3"
         assert [cell.id for cell in notebook.cells] == [
             *("title", "badge", "setup", "lesson-setup", "c-001", "c-002", "answer-double", "check-double"),
-            *("answer-Halver", "check-Halver", "c-003", "answer-02_q1", "check-02_q1", "written-02_w1", "progress", "hand-in"),
+            *(
+                "answer-Halver",
+                "check-Halver",
+                "c-003",
+                "answer-02_q1",
+                "check-02_q1",
+                "written-02_w1",
+                "progress",
+                "hand-in",
+            ),
         ]
         cells = {cell.id: cell for cell in notebook.cells}
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]

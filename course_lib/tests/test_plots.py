@@ -1,8 +1,10 @@
 """Every picture is drawn on awkward input, stays inside the notebook's width, and cuts no label off."""
 
+import io
 import sys
 import types
 import warnings
+from xml.etree import ElementTree
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -183,6 +185,44 @@ def test_soft_lookup_draws_the_weights():
     assert_nothing_cut_off(ax.figure)
 
 
+def test_a_product_is_drawn_both_ways():
+    A, B = [[2, -1, 0], [1, 3, 2]], torch.tensor([[1.0, 0, 2, 1], [3, 1, -1, 0], [0, 2, 1, 4]])
+    figure = plots.product_two_ways(A, B, row=0, column=2)
+    above, below = (half.get_suptitle() for half in figure.subfigs)
+    assert above == "row 0 of A · column 2 of B = 2·2 + (−1)·(−1) + 0·1 = 5"
+    assert below == "row 0 of C = 2·row 0 + (−1)·row 1 + 0·row 2 of B"
+    for half in (0, 1):
+        assert written(figure.axes[3 * half + 2]) == ["−1", "−1", "5", "2", "10", "7", "1", "9"]
+    assert_nothing_cut_off(figure)
+
+
+def test_clocks_hold_their_hands():
+    vectors = torch.tensor([[0.0, 1.0, 1.0, 0.0], [0.0, -2.0, 0.6, 0.8]])
+    figure = plots.clocks(vectors, rows=["pos 0", "pos 1"], columns=["clock 0", "clock 1"])
+    hands = [ax.lines[-1] for ax in figure.axes]
+    assert np.allclose([[hand.get_xdata()[1], hand.get_ydata()[1]] for hand in hands], vectors.view(4, 2))
+    assert_nothing_cut_off(figure)
+    assert len(plots.clocks(vectors[0]).axes) == 2
+    assert_nothing_cut_off(plots.clocks(torch.ones(64), rows=["many"]))
+
+
+def test_loss_surfaces_share_their_levels():
+    steps = torch.linspace(-1, 1, 5)
+    bowl = steps[:, None] ** 2 + steps**2
+    figure = plots.loss_surfaces(steps, {"flat": 0.5 * bowl, "steep": 2 * bowl})
+    assert [ax.get_title() for ax in figure.axes[:2]] == ["flat", "steep"]
+    levels = [ax.collections[0].levels for ax in figure.axes[:2]]
+    assert np.array_equal(levels[0], levels[1]) and levels[0][0] == 0 and levels[0][-1] >= 4
+    assert_nothing_cut_off(figure)
+
+
+def test_ticking_clocks_are_an_svg_whose_slow_clock_takes_longer():
+    picture = ElementTree.fromstring(plots.ticking_clocks(torch.tensor([1.0, 0.1]), seconds=0.5, start=0).data)
+    moves = list(picture.iter("{http://www.w3.org/2000/svg}animateTransform"))
+    assert [move.get("dur") for move in moves] == ["3.14s", "31.42s"]
+    assert all((move.get("from"), move.get("to")) == ("0.00", "360.00") for move in moves)  # clockwise, from twelve
+
+
 def test_knob_without_a_kernel_draws_once_at_the_start_values():
     seen = []
     plots.knob(lambda **numbers: seen.append(numbers), temperature=(0.1, 5.0, 0.1, 1.0), d_k=(1, 64, 1, 8))
@@ -207,3 +247,34 @@ def test_knob_with_a_kernel_makes_sliders(monkeypatch):
     assert isinstance(calls["tau"], ipywidgets.FloatSlider) and isinstance(calls["d_k"], ipywidgets.IntSlider)
     assert (calls["tau"].min, calls["tau"].max, calls["tau"].value) == (0.1, 5.0, 1.0)
     assert calls["draw"](tau=2.0, d_k=4) is None  # interact would print whatever came back
+
+
+def test_a_live_curve_is_drawn_anew_in_one_place(monkeypatch):
+    """First shown, then updated; the last step is always drawn, and no figure is left open."""
+    shown = []
+
+    class Handle:
+        def update(self, figure):
+            shown.append(("update", figure.axes[0].get_title(), len(figure.axes[1].lines[0].get_xdata())))
+
+    def display(figure, display_id):
+        assert display_id
+        figure.savefig(io.BytesIO())
+        shown.append(("display", figure.axes[0].get_title(), len(figure.axes[1].lines[0].get_xdata())))
+        return Handle()
+
+    monkeypatch.setattr(plots, "_in_notebook", lambda: True)
+    monkeypatch.setattr("IPython.display.display", display)
+    report = plots.live_curve(3, "loss", "training", seconds=0.0)
+    for step, loss in enumerate((2.0, 0.5, 0.1), start=1):
+        report(step, loss)
+    assert [(what, length) for what, _, length in shown] == [("display", 1), ("update", 2), ("update", 3)]
+    assert shown[-1][1].startswith("training  step 3 of 3")
+    assert plt.get_fignums() == []
+
+
+def test_a_live_curve_outside_a_notebook_shows_nothing_and_draws_seldom():
+    report = plots.live_curve(1000, "loss")
+    for step in range(1, 1001):
+        report(step, 1 / step)
+    assert plt.get_fignums() == []
