@@ -48,6 +48,8 @@ def prepared(exercise: Exercise, case: Case, seed: int) -> Prepared:
         )
         call = replace(call, cotangents=directions)
     exact = observe(exercise.reference, as_double(call), exercise.driver)
+    if type(exact.value) is int:  # a count of bytes depends on the very dtype that is named
+        exact = observe(exercise.reference, call, exercise.driver)
     if (exact.error or "").split(":")[0] != case.raises:
         raise RuntimeError(f"the reference of {exercise.name} fails on case {case.name}: {exact.error}")
     return Prepared(
