@@ -284,6 +284,16 @@ def test_float64_is_asked_for_by_its_name() -> None:
     )
 
 
+def test_a_count_of_bytes_is_that_of_the_dtype_named() -> None:
+    def taken(n: int, dtype: torch.dtype) -> int:
+        return n * dtype.itemsize
+
+    for dtype in (torch.float16, torch.float32, torch.int8):
+        exercise = exercise_of(taken, Case("c", LABEL, lambda d, dtype=dtype: (5, dtype)))
+        assert verdict_on(exercise, lambda n, dtype: dtype.itemsize * n).passed
+        assert not verdict_on(exercise, lambda n, dtype: 8 * n).passed
+
+
 # --------------------------------------------------------------------------------------------------------- memory
 
 
@@ -313,3 +323,32 @@ def test_too_much_memory_is_named(answer: Callable[..., Tensor], mistake: str | 
     assert verdict.passed == (answer is attention) and verdict.mistake == mistake
     if mistake:
         assert "right numbers, too much memory" in only(verdict).difference["en"]
+
+
+# --------------------------------------------------------------------------------- more digits than the inputs have
+
+
+def mean_and_logarithm(x: Tensor) -> tuple[Tensor, Tensor]:
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return wide.mean(dim=-1).to(x.dtype), wide.logsumexp(dim=-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_part_may_be_asked_for_in_float32_beside_half_precision(dtype: torch.dtype) -> None:
+    exercise = exercise_of(mean_and_logarithm, Case("c", LABEL, lambda d: (d.normal(5, 6),), dtype=dtype))
+
+    def other_words(x: Tensor) -> tuple[Tensor, Tensor]:
+        wide = x if x.dtype == torch.float64 else x.float()
+        return (wide.sum(-1) / x.shape[-1]).to(x.dtype), wide.exp().sum(-1).log()
+
+    def all_in_the_dtype_of_x(x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, logarithm = other_words(x)
+        return mean, logarithm.to(x.dtype)
+
+    def rounded_on_the_way(x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, logarithm = other_words(x)
+        return mean, logarithm.half().to(logarithm.dtype)
+
+    assert verdict_on(exercise, other_words).passed
+    assert verdict_on(exercise, all_in_the_dtype_of_x).passed == (dtype in (torch.float32, torch.float64))
+    assert not verdict_on(exercise, rounded_on_the_way).passed
