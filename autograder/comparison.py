@@ -11,9 +11,10 @@ from torch import Tensor
 
 from autograder.cases import HALF, Prepared, at, gradient_part, value_part
 from autograder.exercise import Case, Exercise
-from autograder.observe import CUT_OFF, Call, Observation, Opaque, tensors_in
+from autograder.observe import CUT_OFF, Call, Misfit, Observation, Opaque, tensors_in
 from autograder.text import Text, both
 
+MISFIT = f"{Misfit.__name__}: "
 LARGEST_NUMBER = 10**300  # beyond it a Python int does not fit a float
 # How far a right answer may be from the exact value, in units of what rounding does to the reference. That is itself a
 # sample and small by luck now and then: with a factor of 16, and nudges all of one size, a right answer failed once in
@@ -40,6 +41,9 @@ def compare(exercise: Exercise, case: Prepared, seen: Observation, precision: to
         return both(f"a {raises} is asked for here; {what}.", f"這裡應該要 raise {raises}，{what_zh}。")
     if raises:
         return None
+    if seen.error is not None and seen.error.startswith(MISFIT):
+        what = seen.error.removeprefix(MISFIT)
+        return both(f"the parameters are not the ones asked for ({what}).", f"參數和題目要求的不同（{what}）。")
     if seen.error is not None:
         return both(f"your function stopped with {seen.error}", f"函式執行到一半就停了：{seen.error}")
     if seen.changed_inputs:
@@ -236,7 +240,7 @@ def rounding_of(case: Prepared, part: Callable[[Observation], Any], dtype: torch
     own = largest_gap(part(case.plain), exact)
     if dtype in HALF:
         return own
-    moved = max(largest_gap(part(seen), exact) for seen in case.nudged)
+    moved = max((largest_gap(part(seen), exact) for seen in case.nudged), default=0.0)
     return max(own, moved * torch.finfo(dtype).eps / torch.finfo(torch.float32).eps)
 
 
@@ -250,7 +254,8 @@ def largest_gap(a: Any, b: Tensor) -> float:
 
 def result_dtype(case: Prepared, path: tuple[int, ...]) -> torch.dtype | None:
     """The dtype that a part of the result should have: that of the inputs for floats; where there are none, and for
-    the rest, the one that the reference gives."""
+    the rest, the one that the reference gives. Beside half precision a part may be asked for in more digits than the
+    inputs have: then the plain formula gives it so."""
     value = at(case.exact.value, path)
     if not isinstance(value, Tensor):
         return None
@@ -258,6 +263,8 @@ def result_dtype(case: Prepared, path: tuple[int, ...]) -> torch.dtype | None:
         return value.dtype
     inputs = [x for x in tensors_in([case.call.args, case.call.kwargs]) if x.is_floating_point()]
     own = value_part(case.plain, path)
+    if case.dtype in HALF and isinstance(own, Tensor):
+        return own.dtype
     return inputs[0].dtype if inputs else own.dtype if isinstance(own, Tensor) else value.dtype
 
 

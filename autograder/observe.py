@@ -130,7 +130,7 @@ def fit(own: dict[str, Tensor], asked: dict[str, Tensor]) -> None:
     missing, extra = sorted(asked.keys() - own.keys()), sorted(own.keys() - asked.keys())
     if missing or extra:
         said = [f"{what}: {', '.join(keys)}" for what, keys in (("missing", missing), ("not asked for", extra)) if keys]
-        raise Misfit(f"state_dict() does not hold the parameters asked for ({'; '.join(said)})")
+        raise Misfit("; ".join(said))
     for name, value in asked.items():
         if own[name].shape != value.shape:
             raise Misfit(f"{name} should have shape {list(value.shape)}, not {list(own[name].shape)}")
