@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -20,6 +21,8 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from nbgrader.utils import capture_log
 from sqlalchemy.exc import SAWarning
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
@@ -31,6 +34,8 @@ c.CourseDirectory.root = {course!r}
 c.CourseDirectory.db_url = "sqlite:///" + {out!r} + "/gradebook.db"
 c.HTMLExporter.sanitize_html = True  # what students write is shown, never run
 """
+# An instructor's own settings, such as the penalty of late submissions: never written here, read where it is there.
+OWN_SETTINGS = "own_config.py"
 
 
 class BookkeepingError(RuntimeError):
@@ -53,7 +58,7 @@ class WriteVerdicts(NbGraderPreprocessor):
             grade = grades.get(cell.metadata.nbgrader["grade_id"])
             if cell.cell_type == "code":
                 cell.outputs = outputs(grade, self.record.language)
-            elif grade is not None and grade.status == "not started":
+            elif grade is not None and grade.status in ("not started", "not scored"):
                 # nbgrader knows an unanswered cell by its checksum; ours may be in the other language.
                 cell.metadata.nbgrader["checksum"] = utils.compute_checksum(cell)
         return nb, resources
@@ -61,7 +66,7 @@ class WriteVerdicts(NbGraderPreprocessor):
 
 def outputs(grade: Grade | None, language: str) -> list[NotebookNode]:
     """An explanation, then the points as the cell's result, which nbgrader reads."""
-    if grade is None or grade.points is None:
+    if grade is None or (grade.points is None and grade.status != "not scored"):
         return [new_output("error", ename="NotJudged", evalue="no verdict", traceback=["no verdict"])]
     lines = [grade.message[language]]
     for line in grade.lines:
@@ -69,7 +74,7 @@ def outputs(grade: Grade | None, language: str) -> list[NotebookNode]:
         lines.append(f"{'✓' if line.passed else '✗'} {line.label[language]}{difference}")
     return [
         new_output("stream", name="stdout", text="\n".join(lines) + "\n"),
-        new_output("execute_result", data={"text/plain": repr(float(grade.points))}, execution_count=None),
+        new_output("execute_result", data={"text/plain": repr(float(grade.points or 0.0))}, execution_count=None),
     ]
 
 
@@ -85,6 +90,7 @@ class Books:
         self.course.mkdir(exist_ok=True)
         (self.course / "nbgrader_config.py").write_text(
             FORMGRADER.format(course=str(self.course.resolve()), out=str(out.resolve()))
+            + f"load_subconfig({OWN_SETTINGS!r})\n" * (self.course / OWN_SETTINGS).exists()
         )
         self.config = course_config(self.course, out / "gradebook.db")
         # The notebooks are ours but for the answers: their metadata need no check, and nothing is executed.
@@ -98,6 +104,7 @@ class Books:
             preprocessors.SaveAutoGrades,
             preprocessors.AssignLatePenalties,
         ]
+        self.config.merge(own_settings(self.course))
         self.registered: set[str] = set()
 
     def enter(self, record: Record, submission: Submission) -> None:
@@ -148,6 +155,20 @@ class Books:
         done.write_text(version)
 
 
+def own_settings(course: Path) -> Config:
+    """What the instructor has written into own_config.py.
+
+    Raises:
+        BookkeepingError: if it cannot be read.
+    """
+    if not (course / OWN_SETTINGS).exists():
+        return Config()
+    try:
+        return PyFileConfigLoader(OWN_SETTINGS, path=str(course)).load_config()
+    except Exception as problem:  # a program of the instructor's: whatever it trips over
+        raise BookkeepingError(f"{course / OWN_SETTINGS}: {type(problem).__name__}: {problem}") from None
+
+
 def run(converter: Autograde | GenerateAssignment, what: str) -> None:
     with uninterrupted(), warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # nbgrader's own queries, of no use to an instructor
@@ -173,18 +194,27 @@ def uninterrupted() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def manual_points(gradebook: Path, student: str, lesson: str) -> dict[str, float]:
-    """Points that an instructor has given by hand, by graded cell."""
+@dataclass(frozen=True)
+class ByHand:
+    """What nbgrader knows of a submission and the judge does not: points given by hand, points off for being late."""
+
+    points: dict[str, float]
+    penalty: float = 0.0
+
+
+def by_hand(gradebook: Path, student: str, lesson: str) -> ByHand:
+    """What an instructor has set in nbgrader for a student's lesson."""
     if not gradebook.exists():
-        return {}
+        return ByHand({})
     with Gradebook(f"sqlite:///{gradebook.resolve()}") as book:
         try:
             submission = book.find_submission(lesson, student)
         except MissingEntry:
-            return {}
-        return {
+            return ByHand({})
+        points = {
             grade.name: float(grade.manual_score)
             for notebook in submission.notebooks
             for grade in notebook.grades
             if grade.manual_score is not None
         }
+        return ByHand(points, sum(float(notebook.late_submission_penalty or 0.0) for notebook in submission.notebooks))

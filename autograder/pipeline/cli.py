@@ -6,7 +6,8 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -18,12 +19,18 @@ from typer.core import TyperGroup
 
 # torch and nbgrader take seconds to import: each command imports what it needs, so that --help answers at once.
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from autograder.pipeline.collect import Submission
     from autograder.pipeline.records import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 ERROR_LOG = "error.log"
 NOT_RUN, REFUSED, STOPPED = 1, 2, 130  # exit codes
+WITHOUT_WALL = (
+    "--sandbox process runs the code of every submission as you: it can read and delete your files, read the answers of the "
+    "course and of other students, and use the network. Use it only for submissions that you trust."
+)
 WRITTEN = {
     "grades.csv": "a row per student and lesson",
     "files.csv": "what became of every file",
@@ -31,7 +38,16 @@ WRITTEN = {
     "class.zh-TW.html": "the class, in Traditional Chinese",
     "feedback": "a page per submission",
     "gradebook.db": "nbgrader's gradebook",
+    "lms": "grades and feedback for the import of Moodle and Canvas",
+    "changes.csv": "who gained or lost points in this run",
 }
+
+
+class Sandbox(StrEnum):
+    """What stands between a submission and this machine."""
+
+    bubblewrap = "bubblewrap"
+    process = "process"
 
 
 class Commands(TyperGroup):
@@ -98,14 +114,44 @@ def grade(
         typer.Option(help="The same inputs for everybody, drawn from this seed (default: each student's own)."),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Sandboxes side by side (default: one a core).")] = None,
+    exercise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="This exercise was mended: judge it anew from the answers kept in OUT, and nothing else.",
+        ),
+    ] = None,
+    roster: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="CSV",
+            help="The list of the class: Moodle's grading worksheet, Canvas's gradebook, or any table with a column student_id.",
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS|local", help="Grade on the workers of this Dask scheduler (tcp://…), or on local ones."
+        ),
+    ] = None,
+    wall: Annotated[
+        Sandbox, typer.Option("--sandbox", help="process: without the wall, only for submissions that you trust.")
+    ] = Sandbox.bubblewrap,
 ) -> None:
     """Grade a pile of submissions; what is graded in OUT already is not run again."""
     with one_line(out):
+        from autograder.pipeline.grading import LIMITS
         from autograder.pipeline.grading import grade as grade_pile
         from autograder.pipeline.report import read_back
 
-        with bar() as progress:
-            records = grade_pile(submissions, out, seed, workers, progress=progress)
+        limits = replace(LIMITS, walled=wall is Sandbox.bubblewrap)
+        if not limits.walled:
+            print(f"warning: {WITHOUT_WALL}", file=sys.stderr)
+        with executor(dask, workers) as pool, bar() as progress:
+            records = grade_pile(
+                submissions, out, seed, workers, executor=pool, progress=progress, exercise=exercise, roster=roster,
+                limits=limits,
+            )  # fmt: skip
         files = read_back(out)[1]
         tell(records, files, out)
         died = sum(record.status == "not run" for record in records)
@@ -118,6 +164,21 @@ def grade(
             print(f"{without} files have no row in grades.csv; please report this.", file=sys.stderr)
     if died or without:
         raise typer.Exit(NOT_RUN)
+
+
+@app.command()
+def release(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write, outside the course.")],
+) -> None:
+    """Write the public student repository: lessons, course_lib and the checks, without solutions and grading."""
+    from autograder.pipeline.release import ReleaseError
+    from autograder.pipeline.release import release as write_release
+
+    try:
+        files = write_release(ROOT, out)
+    except ReleaseError as problem:
+        refuse(str(problem))
+    print(f"{len(files)} files in {out}")
 
 
 @app.command()
@@ -152,6 +213,18 @@ class Shown:
 
 
 @contextmanager
+def executor(dask: str | None, workers: int | None) -> "Iterator[Executor | None]":
+    """Where submissions run: None for threads of this process, each with its sandbox."""
+    if dask is None:
+        yield None
+        return
+    from autograder.pipeline.cluster import dask_executor
+
+    with dask_executor(dask, workers) as pool:
+        yield pool
+
+
+@contextmanager
 def bar() -> Iterator[Shown]:
     """A progress bar that starts with the first submission; in a file or a pipe, where it cannot move, its last state."""
     columns = (TextColumn("submissions graded"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -166,6 +239,7 @@ def bar() -> Iterator[Shown]:
 def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
     """The class in a few lines: means, frequent mistakes, what needs a look, and where everything is."""
     from autograder.pipeline.report import (
+        ClassList,
         most_frequent,
         percent,
         plain,
@@ -196,7 +270,7 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
         screen.print("Most frequent mistakes:")
         for name, mistake in frequent:
             screen.print(f"  {len(mistake.records)} × {name}: {mistake.message['en']}", markup=False, highlight=False)
-    if looks := things_to_look_at(records, files):
+    if looks := things_to_look_at(records, files, ClassList.read(out, records)):
         screen.print("Needs a look (see class.html):")
         for look in looks:
             screen.print(f"  {look.count} × {words('en', 'look ' + look.kind)}", markup=False, highlight=False)
@@ -239,9 +313,10 @@ def expected() -> tuple[type[Exception], ...]:
     from autograder.pipeline.grading import GradingError
     from autograder.pipeline.pile import CollectError
     from autograder.pipeline.report import ReportError
+    from autograder.pipeline.roster import RosterError
     from autograder.pipeline.sandbox import SandboxUnavailable
 
-    return (CollectError, GradingError, SandboxUnavailable, BookkeepingError, ReportError)
+    return (CollectError, GradingError, SandboxUnavailable, BookkeepingError, ReportError, RosterError)
 
 
 def keep_traceback(out: Path) -> str:

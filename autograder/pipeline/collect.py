@@ -39,6 +39,7 @@ class Submission:
     reason: str
     notebook: NotebookNode | None = None
     notebook_id: str = ""  # the student id typed into the set-up cell, whoever the file came from
+    unscored: tuple[str, ...] = ()  # exercises that came into the lesson after the release that was worked on
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -58,6 +59,7 @@ class Owner:
     name: str
     note: str = ""
     copy: int = 0
+    platform: str = ""  # "moodle" or "canvas", where one of them wrote the path
 
 
 def platform_owner(path: tuple[str, ...]) -> Owner | None:
@@ -66,11 +68,11 @@ def platform_owner(path: tuple[str, ...]) -> Owner | None:
         last = depth == len(path) - 1
         stem = part if last else re.sub(r"\.zip$", "", part, flags=re.IGNORECASE)
         if found := _MOODLE.fullmatch(stem):
-            return Owner(found["id"], found["name"])
+            return Owner(found["id"], found["name"], platform="moodle")
         # Canvas writes the ids into the name of the file or of the zip that was handed in.
         if (last or part.lower().endswith(".zip")) and (found := _CANVAS.fullmatch(part)):
             # Canvas numbers what was handed in again: file-1.ipynb
-            return Owner(found["id"], found["name"], copy=int(found["copy"] or 0))
+            return Owner(found["id"], found["name"], copy=int(found["copy"] or 0), platform="canvas")
     return None
 
 
@@ -244,10 +246,19 @@ def submission(draft: Draft, owner: Owner, student: str, frames: Frames) -> Subm
     notes = [*built.repairs, *built.notes, owner.note]
     if row.release and row.release != frame.release:
         notes.append(f"made from release {row.release}, graded against {frame.release}")
+        if built.absent and is_older(row.release, frame.release):
+            row.unscored = built.absent
+            notes.append(f"not yet in that release and not scored: {', '.join(built.absent)}")
     if draft.script:
         notes.append("read from a script")
     row.reason = sentence(notes) or "Read as handed in."
     return row
+
+
+def is_older(release: str, than: str) -> bool:
+    """Whether a release tag ("v0.9.1") comes before another."""
+    one, other = (tuple(map(int, re.findall(r"\d+", tag)[:4])) for tag in (release, than))
+    return () < one < other
 
 
 def sentence(parts: Iterable[str]) -> str:

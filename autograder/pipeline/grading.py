@@ -4,11 +4,12 @@ import fcntl
 import hashlib
 import hmac
 import os
+import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from autograder.observe import Observation
 from autograder.pipeline import sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books
 from autograder.pipeline.collect import Submission, collect
-from autograder.pipeline.records import Grade, Record, grade_of
+from autograder.pipeline.kept import Tried, load_tried, save_tried
+from autograder.pipeline.records import Change, Grade, Record, changes_between, grade_of
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
 from autograder.text import Text, both
 from autograder.wire import dumps
@@ -63,39 +65,81 @@ class Inputs:
 # ------------------------------------------------------------------------------------------------- one submission
 
 
-def grade_submission(submission: Submission, inputs: Inputs, limits: Limits = LIMITS, key: str = "") -> Record:
+@dataclass
+class Graded:
+    """A record, and what its grades were decided from: kept, so that an exercise can be judged again."""
+
+    record: Record
+    tried: dict[str, Tried]
+
+
+def grade_submission(
+    submission: Submission, seeds: Mapping[str, int], limits: Limits = LIMITS, key: str = "", only: str | None = None
+) -> Graded:
     """Run one canonical notebook in the sandbox and judge what came out.
+
+    Args:
+        submission: with its canonical notebook.
+        seeds: of the inputs of each exercise.
+        limits: of the sandbox.
+        key: of what is graded, for the record.
+        only: try this exercise alone; the record then holds its grade alone.
 
     Raises:
         SandboxUnavailable: if this machine cannot run the sandbox.
     """
+    torch.set_num_threads(1)  # the cores belong to the sandboxes
     notebook = submission.notebook
     assert notebook is not None
     exercises = exercises_of(notebook)
-    seeds = {e.name: inputs.seed_for(submission.student_id, e.name) for e in exercises}
     cells = list(cells_to_run(notebook))
-    plan = {e.name: planned(e, seeds[e.name]) for e in exercises}
+    asked = [e for e in exercises if e.name not in submission.unscored and only in (None, e.name)]
+    plan = {e.name: planned(e, seeds[e.name]) for e in asked}
     outcome = sandbox.run(Job(tuple(Cell(cell.source, check_of(cell)) for cell in cells), plan, limits))
-    code = "\n".join(cell.source for cell in cells)
     record = new_record(submission, key)
     if outcome.broken:
         record.status, record.key = "not run", ""  # without its key it is run again next time
         record.reason += " The sandbox itself failed; run the same command again."
-        return record
+        return Graded(record, {})
+    tried = {e.name: tried_in(e.name, cells, outcome, fingerprint(plan[e.name])) for e in asked}
     for cell in notebook.cells:
         book = cell.metadata.get("nbgrader", {})
-        if not book.get("grade"):
+        if not book.get("grade") or only not in (None, book["grade_id"]):
             continue
         name = book["grade_id"]
-        if book.get("solution"):
+        if name in submission.unscored:
+            record.grades.append(unscored_grade(cell, submission))
+        elif book.get("solution"):
             record.grades.append(written_grade(cell))
         else:
-            record.grades.append(judged(get(name), seeds[name], cells, outcome, code))
+            record.grades.append(judged(get(name), seeds[name], cells, tried[name]))
     record.notes = list(notes(cells, outcome))
     record.unusual = list(unusual(cells, exercises))
     if outcome.ended is not None:
         record.reason += f" Not run to its end: {outcome.ended['en']}."
-    return record
+    return Graded(record, tried)
+
+
+def judge_again(
+    submission: Submission, name: str, seeds: Mapping[str, int], kept: Tried | None, limits: Limits = LIMITS
+) -> Graded:
+    """Judge one exercise anew, from what is kept of its answer; where it is asked something else by now, run it again."""
+    notebook = submission.notebook
+    assert notebook is not None
+    exercise = get(name)
+    if kept is None or kept.plan != fingerprint(planned(exercise, seeds[name])):
+        return grade_submission(submission, seeds, limits, only=name)
+    cells = list(cells_to_run(notebook))
+    record = new_record(submission)
+    record.grades = [judged(exercise, seeds[name], cells, kept)]
+    record.unusual = list(unusual(cells, exercises_of(notebook)))
+    return Graded(record, {name: kept})
+
+
+def seeds_for(submission: Submission, inputs: Inputs) -> dict[str, int]:
+    """The seeds of a notebook's exercises: all of the secret that a worker on another machine gets to see."""
+    assert submission.notebook is not None
+    return {e.name: inputs.seed_for(submission.student_id, e.name) for e in exercises_of(submission.notebook)}
 
 
 def new_record(submission: Submission, key: str = "") -> Record:
@@ -136,22 +180,43 @@ def planned(exercise: Exercise, seed: int) -> dict[str, Any]:
     }
 
 
-def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], outcome: Outcome, code: str) -> Grade:
+def fingerprint(plan: Mapping[str, Any]) -> str:
+    """Of what an exercise is asked: the same fingerprint means that an answer would do the same again."""
+    text = "\0".join([plan["driver"], *plan["forbidden"], *plan["calls"]])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def answer_cell(name: str, cells: list[NotebookNode]) -> int | None:
+    return next((i for i, cell in enumerate(cells) if grade_id(cell) == ANSWER + name), None)
+
+
+def tried_in(name: str, cells: list[NotebookNode], outcome: Outcome, plan: str) -> Tried:
+    """What the sandbox saw of one exercise."""
+    check = next(i for i, cell in enumerate(cells) if check_of(cell) == name)
+    answer = answer_cell(name, cells)
+    return Tried(
+        plan,
+        outcome.observations.get(name, {}),
+        printed(outcome.cells.get(answer, CellOutcome())) if answer is not None else "",
+        what_stopped(check, answer, outcome),
+        outcome.ended is not None or bool({check, answer} & outcome.stopped.keys()),
+    )
+
+
+def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], tried: Tried) -> Grade:
     """The grade of one exercise, from what its answer did in the sandbox and from its source."""
-    check = next(i for i, cell in enumerate(cells) if check_of(cell) == exercise.name)
-    answer = next((i for i, cell in enumerate(cells) if grade_id(cell) == ANSWER + exercise.name), None)
+    answer = answer_cell(exercise.name, cells)
     source = cells[answer].source if answer is not None else ""
-    answer_ran = outcome.cells.get(answer, CellOutcome()) if answer is not None else CellOutcome()
-    seen = outcome.observations.get(exercise.name, {})
+    code = "\n".join(cell.source for cell in cells)
+    seen = tried.seen
     observations = [seen.get(i, MISSING) for i in range(len(exercise.cases))]
     if seen and all(o.not_written for o in seen.values()):
         observations = [Observation(not_written=True)] * len(exercise.cases)
     verdict = decide(exercise, observations, seed, forbidden_in_source(source, exercise.forbidden, context=code))
     untried = verdict.written and not verdict.forbidden and len(seen) < len(exercise.cases)
-    stopped = untried and (outcome.ended is not None or bool({check, answer} & outcome.stopped.keys()))
-    grade = grade_of(verdict, source, printed(answer_ran), stopped)
+    grade = grade_of(verdict, source, tried.printed, untried and tried.stopped)
     if untried:
-        why = what_stopped(check, answer, outcome)
+        why = tried.why
         for i, line in enumerate(grade.lines):
             if i not in seen:
                 line.difference = both(f"not tried: {why['en']}.", f"沒有執行到：{why['zh-TW']}。")
@@ -197,6 +262,14 @@ def written_grade(cell: NotebookNode) -> Grade:
     )
 
 
+def unscored_grade(cell: NotebookNode, submission: Submission) -> Grade:
+    """An exercise that did not exist yet in the release that the student worked on: neither points nor lost points."""
+    book = cell.metadata["nbgrader"]
+    en = f"Added to the lesson after {submission.release}, the release you worked on: it does not count for you."
+    zh = f"這題在你作答的 {submission.release} 版之後才加入，不列入你的成績。"
+    return Grade(book["grade_id"], None, float(book["points"]), "not scored", both(en, zh))
+
+
 def unusual(cells: list[NotebookNode], exercises: list[Exercise]) -> Iterator[Text]:
     """Sentences for the instructor about code that reaches for a forbidden built-in or for the grader itself."""
     forbidden = sorted({name for exercise in exercises for name in exercise.forbidden})
@@ -238,6 +311,9 @@ def grade(
     workers: int | None = None,
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
+    exercise: str | None = None,
+    roster: Path | None = None,
+    limits: Limits = LIMITS,
 ) -> list[Record]:
     """Grade a pile of submissions into the folder `out`; what is already graded there is not run again.
 
@@ -248,49 +324,63 @@ def grade(
         workers: sandboxes side by side (default: one a core).
         executor: runs the submissions; default a pool of `workers` threads, each with its own sandbox.
         progress: is told how far the run is.
+        exercise: was mended: of what is already graded only this exercise is judged anew, from the answers that are
+            kept where it asks the same as before; all other grades stay.
+        roster: the list of the class, see roster.py; it is kept in `out`.
+        limits: of the sandbox.
 
     Returns:
-        A record for every submission and every unreadable file, sorted by student and lesson.
+        A record for every submission and every unreadable file, sorted by student and lesson. Whose points of an exercise
+        are not what they were before this run stands in changes.csv.
 
     Raises:
-        CollectError, GradingError, SandboxUnavailable: with one line for the instructor.
+        CollectError, GradingError, RosterError, SandboxUnavailable: with one line for the instructor.
     """
-    from autograder.pipeline.report import write_reports
+    from autograder.pipeline.report import write_changes, write_reports
+    from autograder.pipeline.roster import keep_roster
 
     torch.set_num_threads(1)  # the cores belong to the sandboxes
+    known_exercise(exercise)
     submissions = collect(pile, LESSONS)
     out.mkdir(parents=True, exist_ok=True)
     with only_run(out):
+        if roster is not None:
+            keep_roster(roster, out)
         inputs = Inputs(secret_of(out), seed)
         books = Books(out, LESSONS)
         records = [new_record(s) for s in submissions if s.notebook is None and s.status != "superseded"]
-        todo: list[tuple[Submission, str]] = []
+        changes: list[Change] = []
+        todo: list[Task] = []
         for submission in submissions:
             if submission.notebook is None:
                 continue
-            key = key_of(submission, inputs)
-            known = Record.load(record_path(out, submission))
-            if known is not None and known.key == key:
-                fresh = new_record(submission, key)
-                for field in ("source", "received", "student_name", "notebook_id"):
-                    setattr(known, field, getattr(fresh, field))
-                books.enter(known, submission)  # a stopped run may have come this far only
-                records.append(known)
+            task = Task(submission, key_of(submission, inputs), Record.load(record_path(out, submission)))
+            if task.same_notebook and exercise is not None and task.known is not None:
+                task.only = exercise if any(g.name == exercise for g in task.known.grades) else None
+                task.up_to_date |= task.only is None  # another lesson: not asked for
+            if task.up_to_date and task.known is not None:
+                take_over(task.known, submission)
+                books.enter(task.known, submission)  # a stopped run may have come this far only
+                records.append(task.known)
             else:
-                todo.append((submission, key))
+                todo.append(task)
         pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1)
         try:
             progress(0, len(todo))
-            futures = {pool.submit(grade_submission, s, inputs, LIMITS, key): s for s, key in todo}
+            futures = {task.submit(pool, out, inputs, limits): task for task in todo}
             for done, future in enumerate(as_completed(futures), start=1):
-                submission = futures[future]
-                record = finished(future, submission)
+                task = futures.pop(future)  # with it the answers it holds
+                graded = finished(future, task.submission)
+                record = task.merged(graded.record)
+                path = record_path(out, task.submission)
                 if record.status == "graded":
+                    save_tried(kept_path(out, task.submission), graded.tried, keep_others=task.only is not None)
                     try:
-                        books.enter(record, submission)
+                        books.enter(record, task.submission)
                     except BookkeepingError as problem:  # it has its grade; the next run tries again
                         record.reason, record.key = f"{record.reason} {str(problem)[:300]}.", ""
-                record.save(record_path(out, submission))
+                    changes += changes_between(task.known, record)
+                record.save(path)
                 records.append(record)
                 progress(done, len(todo))
         finally:
@@ -299,11 +389,73 @@ def grade(
                 sandbox.close_all()
         records.sort(key=lambda r: (r.student_id, r.lesson or "", r.source))
         write_reports(out, records, submissions)
+        write_changes(out / "changes.csv", changes)
     return records
 
 
-def finished(future: "Future[Record]", submission: Submission) -> Record:
-    """The record of a submission; a fault of ours in grading one costs no other its grade."""
+@dataclass
+class Task:
+    """A submission to grade.
+
+    Attributes:
+        key: of what is to be graded.
+        known: the record of an earlier run.
+        only: the one exercise that is to be judged anew.
+        up_to_date: the earlier record is still right.
+    """
+
+    submission: Submission
+    key: str
+    known: Record | None
+    only: str | None = None
+    up_to_date: bool = False
+
+    def __post_init__(self) -> None:
+        self.up_to_date = self.known is not None and self.known.key == self.key
+
+    @property
+    def same_notebook(self) -> bool:
+        return self.known is not None and self.known.key.split("-")[0] == self.key.split("-")[0]
+
+    def submit(self, pool: Executor, out: Path, inputs: Inputs, limits: Limits) -> "Future[Graded]":
+        seeds = seeds_for(self.submission, inputs)
+        if self.only is None:
+            return pool.submit(grade_submission, self.submission, seeds, limits, self.key)
+        kept = load_tried(kept_path(out, self.submission), self.only)
+        return pool.submit(judge_again, self.submission, self.only, seeds, kept, limits)
+
+    def merged(self, fresh: Record) -> Record:
+        """The earlier record with the one grade that is new; or the fresh record as it is."""
+        if self.only is None or self.known is None:
+            return fresh
+        if fresh.status != "graded":  # the earlier grades stay, and the earlier key: it is tried again next time
+            return replace(self.known, status=fresh.status, reason=fresh.reason)
+        (new,) = fresh.grades
+        grades = [new if grade.name == self.only else grade for grade in self.known.grades]
+        reason = self.known.reason if self.known.status == "graded" else fresh.reason
+        record = replace(self.known, status="graded", reason=reason, grades=grades, unusual=fresh.unusual, key=self.key)
+        take_over(record, self.submission)
+        return record
+
+
+def take_over(known: Record, submission: Submission) -> None:
+    """What may change of a file without changing what is graded."""
+    fresh = new_record(submission)
+    for field in ("source", "received", "student_name", "notebook_id"):
+        setattr(known, field, getattr(fresh, field))
+
+
+def known_exercise(name: str | None) -> None:
+    if name is None:
+        return
+    try:
+        get(name)
+    except KeyError as problem:
+        raise GradingError(str(problem.args[0])) from None
+
+
+def finished(future: "Future[Graded]", submission: Submission) -> Graded:
+    """What became of a submission; a fault of ours in grading one costs no other its grade."""
     try:
         return future.result()
     except sandbox.SandboxUnavailable:
@@ -314,24 +466,38 @@ def finished(future: "Future[Record]", submission: Submission) -> Record:
         record.reason += (
             f" The grader itself failed ({type(problem).__name__}: {str(problem)[:200]}); please report this."
         )
-        return record
+        return Graded(record, {})
 
 
 def key_of(submission: Submission, inputs: Inputs) -> str:
-    """Of everything that decides a grade: the notebook, the course's version and its exercises, and the inputs."""
+    """Of everything that decides a grade, in two parts: what was handed in; the course's exercises and the inputs.
+
+    Of the notebook only what is run or read counts: a released text may be mended without grading anew.
+    """
     assert submission.notebook is not None
-    digest = hashlib.sha256()
-    for cell in submission.notebook.cells:
-        digest.update(f"{cell.cell_type}\0{cell.source}\0".encode("utf-8", "replace"))
-    digest.update(f"{submission.student_id}/{inputs.fingerprint()}/{course_fingerprint()}".encode())
-    return digest.hexdigest()
+    handed_in, deciding = hashlib.sha256(), hashlib.sha256()
+    answers = [cell for cell in submission.notebook.cells if cell.metadata.get("nbgrader", {}).get("solution")]
+    for cell in [*cells_to_run(submission.notebook), *answers]:
+        handed_in.update(f"{cell.cell_type}\0{cell.source}\0".encode("utf-8", "replace"))
+    handed_in.update(f"{submission.student_id}/{submission.unscored}/{inputs.fingerprint()}".encode())
+    deciding.update(course_fingerprint(submission.lesson or "").encode())
+    return f"{handed_in.hexdigest()}-{deciding.hexdigest()}"
 
 
-@lru_cache(maxsize=1)
-def course_fingerprint() -> str:
-    """Changes when code that decides a grade does, so that a corrected exercise is graded anew."""
+@lru_cache
+def course_fingerprint(lesson: str = "") -> str:
+    """Changes when code that decides the grades of a lesson does, so that a mended exercise is graded anew.
+
+    Of the other lessons' exercises only those count that this one's module names; all of them where no lesson is given.
+    """
     package = Path(__file__).resolve().parents[1]
-    deciding = [*package.glob("*.py"), *package.glob("exercises/*.py"), *package.parent.glob("course_lib/*.py")]
+    exercises = sorted(package.glob("exercises/*.py"))
+    own = next((path for path in exercises if path.stem == f"l{lesson}"), None)
+    if own is not None:
+        text = own.read_text(encoding="utf-8")
+        exercises = [p for p in exercises if p == own or not re.match(r"l\d\d_", p.stem) or p.stem in text]
+    deciding = [*package.glob("*.py"), *exercises]
+    deciding += [path for path in package.parent.glob("course_lib/**/*.py") if "tests" not in path.parts]
     deciding += [package / "pipeline" / f"{name}.py" for name in ("grading", "inside", "records", "sandbox", "worker")]
     digest = hashlib.sha256()
     for path in sorted(deciding):
@@ -343,13 +509,20 @@ def record_path(out: Path, submission: Submission) -> Path:
     return out / "records" / submission.student_id / f"{submission.lesson}.json"
 
 
+def kept_path(out: Path, submission: Submission) -> Path:
+    return out / "answers" / submission.student_id / f"{submission.lesson}.json.gz"
+
+
 def secret_of(out: Path) -> bytes:
     """The secret of this folder of grades, made on first use; only its owner may read it."""
     path = out / "secret"
     if not path.exists():
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        draft = out / "secret.tmp"  # whoever is killed while writing leaves no half of a secret
+        draft.unlink(missing_ok=True)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(secrets.token_hex(32))
+        os.replace(draft, path)
     text = path.read_text().strip()
     if len(text) < 32:
         raise GradingError(f"{path} is damaged: delete it to draw new inputs for everybody, or restore it")

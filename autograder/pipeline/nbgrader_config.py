@@ -67,10 +67,13 @@ def create_gradebook(path: Path) -> None:
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path)) as database, database:
+    draft = path.with_name(path.name + ".tmp")  # whoever is killed meanwhile leaves no half of a gradebook
+    draft.unlink(missing_ok=True)
+    with closing(sqlite3.connect(draft)) as database, database:
         database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
         head = ScriptDirectory(ALEMBIC_DIR).get_current_head()
         database.execute("INSERT INTO alembic_version (version_num) VALUES (?)", [head])
+    os.replace(draft, path)
 
 
 def _find_alembic() -> None:

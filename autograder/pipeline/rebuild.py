@@ -163,9 +163,12 @@ class Own:
 
 @dataclass
 class Rebuilt:
+    """`absent`: exercises and written answers of which the submission has no cell at all, neither answer nor check."""
+
     notebook: NotebookNode
     repairs: list[str]
     notes: list[str]
+    absent: tuple[str, ...]
 
 
 def rebuild(frame: Frame, cells: Sequence[Cell]) -> Rebuilt:
@@ -213,7 +216,17 @@ def rebuild(frame: Frame, cells: Sequence[Cell]) -> Rebuilt:
     notes = [f"taken from demonstration cells: {', '.join(rescued[1])}"] if rescued[1] else []
     notes += [f"{len(edited)} edited course cells replaced by the released ones"] if edited else []
     notes += [f"{lost_text} text cells beside written answers left out"] if lost_text else []
-    return Rebuilt(notebook, repairs, notes)
+    return Rebuilt(notebook, repairs, notes, absent_exercises(frame, matches, {*answers, *written}))
+
+
+def absent_exercises(frame: Frame, matches: dict[int, int], answered: set[int]) -> tuple[str, ...]:
+    present = set(matches.values())
+    checked = {frame.notebook.cells[index].metadata.nbgrader.grade_id for index in present & set(frame.checks)}
+    return tuple(
+        slot.label
+        for slot in frame.slots
+        if slot.index not in present and slot.index not in answered and slot.label not in checked
+    )
 
 
 def match_cells(frame: Frame, cells: Sequence[Cell]) -> dict[int, int]:

@@ -25,8 +25,9 @@ class Grade:
 
     Attributes:
         status: "full", "partial", "none", "not started", "not allowed" (a forbidden call), "stopped" (its cell hung,
-            crashed or raised), or "by hand" (a written answer, graded by the instructor).
-        points: None while a written answer waits for the instructor.
+            crashed or raised), "by hand" (a written answer, graded by the instructor), or "not scored" (added to the
+            lesson after the student's release).
+        points: None while a written answer waits for the instructor, and where an exercise is not scored.
         message: what went wrong, in both languages; never reference code, inputs or expected values.
         answer: the source of the student's answer cell.
         printed: what the student's answer cell printed or died of.
@@ -48,11 +49,13 @@ class Record:
     """One row of the class: a student's lesson, or a file that could not be read.
 
     Attributes:
-        status: "graded"; "not run" when the sandbox itself failed; else the status of a submission with nothing to grade.
+        status: "graded"; "not run" when the sandbox itself failed; "no submission" for who is only in the roster; else the
+            status of a submission with nothing to grade.
         reason: one or more sentences for the instructor.
         notebook_id: the student id that stands in the notebook, which need not be the one that the file came with.
         unusual: what the instructor may like to read in the student's code; it costs no points.
         key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
+        penalty: points that nbgrader takes off for a late submission.
         notes: sentences for the student: cells that were stopped, cells of their own that failed.
     """
 
@@ -69,11 +72,12 @@ class Record:
     key: str = ""
     notebook_id: str = ""
     unusual: list[Text] = field(default_factory=list)
+    penalty: float = 0.0
 
     @property
     def points(self) -> float | None:
-        """Points of the autograded exercises; None when nothing could be graded."""
-        return round(sum(grade.points or 0.0 for grade in self.grades), 2) if self.grades else None
+        """All points so far; None when nothing could be graded."""
+        return round(sum(grade.points or 0.0 for grade in self.grades) - self.penalty, 2) if self.grades else None
 
     @property
     def max_points(self) -> float:
@@ -96,6 +100,32 @@ class Record:
             return cls(**data, grades=grades)
         except (OSError, ValueError, TypeError, KeyError):
             return None
+
+
+@dataclass(frozen=True)
+class Change:
+    """An exercise in which a student has other points than in an earlier run."""
+
+    student_id: str
+    student_name: str
+    lesson: str
+    exercise: str
+    before: float | None
+    after: float | None
+
+    @property
+    def gain(self) -> float:
+        return round((self.after or 0.0) - (self.before or 0.0), 2)
+
+
+def changes_between(old: Record | None, new: Record) -> list[Change]:
+    """The exercises of a record whose points are not what they were."""
+    before = {grade.name: grade.points for grade in old.grades} if old is not None else {}
+    return [
+        Change(new.student_id, new.student_name, new.lesson or "", grade.name, before[grade.name], grade.points)
+        for grade in new.grades
+        if grade.name in before and before[grade.name] != grade.points
+    ]
 
 
 def grade_of(verdict: Verdict, answer: str, printed: str, stopped: bool) -> Grade:

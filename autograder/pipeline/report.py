@@ -7,7 +7,7 @@ import csv
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache, partial
@@ -20,10 +20,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.exercise import get
-from autograder.pipeline.bookkeeping import manual_points
+from autograder.pipeline.bookkeeping import by_hand
 from autograder.pipeline.collect import Submission, platform_owner, safe_id
 from autograder.pipeline.grading import ANSWER, LESSONS, new_record, record_path
-from autograder.pipeline.records import Grade, Record
+from autograder.pipeline.lms import write_lms
+from autograder.pipeline.records import Change, Grade, Record
+from autograder.pipeline.roster import Roster, load_roster
+from autograder.pipeline.similar import Pair, similar_pairs
+from autograder.pipeline.tables import neutral, plain, write_table
 from autograder.text import LANGUAGES, Text, both
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -31,7 +35,7 @@ GRADED = ("ok", "repaired")  # statuses of the files that were run and judged
 CLASS_PAGES = {"en": "class.html", "zh-TW": "class.zh-TW.html"}
 MARKS = {
     "full": "✓", "partial": "◐", "none": "✗", "not started": "○", "not allowed": "⊘", "stopped": "■",
-    "by hand": "✎", "waiting": "…",
+    "by hand": "✎", "waiting": "…", "not scored": "–",
 }  # fmt: skip
 COLUMNS = ("full", "partial", "none", "not started", "wait")  # of the class page's table of exercises
 BINS = 10  # of the distribution of totals
@@ -44,7 +48,7 @@ class ReportError(RuntimeError):
 def write_reports(
     out: Path, records: Sequence[Record], submissions: Sequence[Submission], lessons: Path = LESSONS
 ) -> None:
-    """Write grades.csv, files.csv, the feedback pages and the class pages into `out`.
+    """Write grades.csv, files.csv, the feedback pages, the class pages and the platform's files (lms.py) into `out`.
 
     Points that an instructor has given in nbgrader come first. Also writes files.json, from which `read_back` knows the
     class again.
@@ -56,13 +60,45 @@ def write_reports(
         lessons: the released notebooks, for the titles.
     """
     records = [with_manual_points(record, out / "gradebook.db") for record in records]
-    write_grades(out / "grades.csv", records)
+    about = ClassList.read(out, records)
+    write_grades(out / "grades.csv", [*records, *about.missing])
     write_files(out, submissions)
     paths = page_paths(records)
     for record, path in zip(records, paths):
         write_text(out / path, feedback_page(record, lessons))
     for language in LANGUAGES:
-        write_text(out / CLASS_PAGES[language], class_page(records, submissions, paths, language, lessons))
+        write_text(out / CLASS_PAGES[language], class_page(records, submissions, paths, language, lessons, about))
+    write_lms(out, records, paths, about.roster)
+
+
+@dataclass
+class ClassList:
+    """What is known of the class as a whole: its roster, who on it handed in nothing, who is not on it, who is alike."""
+
+    roster: Roster | None = None
+    missing: list[Record] = field(default_factory=list)
+    strangers: list[Record] = field(default_factory=list)
+    alike: list[Pair] = field(default_factory=list)
+
+    @classmethod
+    def read(cls, out: Path, records: Sequence[Record]) -> "ClassList":
+        roster, alike = load_roster(out), similar_pairs(records)
+        if roster is None:
+            return cls(alike=alike)
+        return cls(roster, roster.missing(records), roster.strangers(records), alike)
+
+
+def write_changes(path: Path, changes: Sequence[Change]) -> None:
+    """Who has other points than before this run, the losses first; no file where nobody has."""
+    path.unlink(missing_ok=True)
+    if changes:
+        rows = [
+            [c.student_id, c.student_name, c.lesson, c.exercise, plain(c.before), plain(c.after), plain(c.gain)]
+            for c in sorted(changes, key=lambda c: (c.gain, c.student_id))
+        ]
+        head = ["student_id", "student_name", "lesson", "exercise", "before", "after", "gain"]
+        # A loss is a number, not a formula.
+        write_table(path, head, [[*map(neutral, row[:-1]), row[-1]] for row in rows], as_it_came=True)
 
 
 def read_back(out: Path) -> tuple[list[Record], list[Submission]]:
@@ -99,12 +135,13 @@ def with_manual_points(record: Record, gradebook: Path) -> Record:
     """The record with the points that an instructor has given in nbgrader."""
     if not record.grades or record.lesson is None:
         return record
-    given = manual_points(gradebook, record.student_id, record.lesson)
+    books = by_hand(gradebook, record.student_id, record.lesson)
+    given = books.points
     grades = [
         replace(grade, points=round(given[grade.name], 2), status="by hand") if grade.name in given else grade
         for grade in record.grades
     ]
-    return replace(record, grades=grades)
+    return replace(record, grades=grades, penalty=books.penalty)
 
 
 # ------------------------------------------------------------------------------------------------- tables
@@ -133,24 +170,6 @@ def write_files(out: Path, submissions: Sequence[Submission]) -> None:
     write_table(out / "files.csv", ["file", "student_id", "student_name", "lesson", "status", "reason"], rows)
     known = [asdict(replace(s, notebook=None)) for s in submissions]
     write_text(out / "files.json", json.dumps(known, indent=1, default=lambda date: date.isoformat()))
-
-
-def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The byte-order mark tells Excel that it is UTF-8.
-    with open(path, "w", encoding="utf-8-sig", errors="replace", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(head)
-        writer.writerows([neutral(value) for value in row] for row in rows)
-
-
-def neutral(value: str) -> str:
-    """Text that no spreadsheet takes for a formula, full-width signs included."""
-    return "'" + value if value.lstrip()[:1] in tuple("=+-@＝＋－＠|") or value[:1] in ("\t", "\r") else value
-
-
-def plain(points: float | None) -> str:
-    return "" if points is None else f"{round(points, 2):g}"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -421,7 +440,8 @@ def statistics(records: Sequence[Record], lessons: Path = LESSONS) -> list[Lesso
 
 
 def lesson_statistics(lesson: str, group: Sequence[Record], titles: Text) -> LessonStatistics:
-    exercises = [exercise_statistics(name, group) for name in dict.fromkeys(g.name for r in group for g in r.grades)]
+    scored = dict.fromkeys(g.name for r in group for g in r.grades if g.status != "not scored")
+    exercises = [exercise_statistics(name, group) for name in scored]
     known = {e.name: e.max_points for e in exercises if not e.counts["wait"]}
     waiting = sum(e.max_points for e in exercises if e.counts["wait"])
     totals = [round(sum(g.points or 0.0 for g in record.grades if g.name in known), 2) for record in group]
@@ -429,7 +449,12 @@ def lesson_statistics(lesson: str, group: Sequence[Record], titles: Text) -> Les
 
 
 def exercise_statistics(name: str, group: Sequence[Record]) -> ExerciseStatistics:
-    pairs = [(record, grade) for record in group for grade in record.grades if grade.name == name]
+    pairs = [
+        (record, grade)
+        for record in group
+        for grade in record.grades
+        if grade.name == name and grade.status != "not scored"
+    ]
     points = [grade.points for _, grade in pairs if grade.points is not None]
     counts = dict.fromkeys(COLUMNS, 0)
     made: dict[str, MistakeMade] = {}  # by sentence: mistakes that cannot be told apart share it
@@ -499,10 +524,16 @@ class Look:
         message.exercises += [exercise] if exercise else []
 
 
-def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submission]) -> list[Look]:
+def things_to_look_at(
+    records: Sequence[Record], submissions: Sequence[Submission], about: ClassList | None = None
+) -> list[Look]:
     """What an instructor should not overlook, the gravest first."""
+    about = about or ClassList()
     repaired = {(s.student_id, s.lesson) for s in submissions if s.status == "repaired"}
-    kinds = ("ended", "unread", "other id", "not allowed", "unusual", "stopped", "repaired", "superseded", "waiting")
+    kinds = (
+        "ended", "unread", "other id", "stranger", "missing", "not allowed", "alike", "unusual", "stopped", "repaired",
+        "superseded", "waiting",
+    )  # fmt: skip
     looks = {kind: Look(kind) for kind in kinds}
     waiting: dict[str, int] = {}
     for record in records:
@@ -527,6 +558,17 @@ def things_to_look_at(records: Sequence[Record], submissions: Sequence[Submissio
     for record in with_other_id(records):
         found = {lang: words(lang, "found id", id=record.notebook_id, source=record.source) for lang in LANGUAGES}
         looks["other id"].add(record, found)
+    for record in about.strangers:
+        looks["stranger"].add(record, both(record.source, record.source))
+    for record in about.missing:
+        looks["missing"].add(record, reason_text(record.reason))
+    for pair in about.alike:
+        for one, other in ((pair.one, pair.other), (pair.other, pair.one)):
+            share = percent(pair.share, 1)
+            name = f"{other.student_name} ({other.student_id})"
+            text = {lang: words(lang, "alike with", name=name, share=share) for lang in LANGUAGES}
+            for exercise in pair.exercises:
+                looks["alike"].add(one, text, exercise)
     for submission in submissions:
         if submission.status == "superseded":
             reason, source = reason_text(submission.reason), submission.source
@@ -548,8 +590,9 @@ def with_other_id(records: Sequence[Record]) -> list[Record]:
 
 
 def class_page(
-    records: Sequence[Record], submissions: Sequence[Submission], paths: Sequence[str], language: str, lessons: Path
-) -> str:
+    records: Sequence[Record], submissions: Sequence[Submission], paths: Sequence[str], language: str, lessons: Path,
+    about: ClassList,
+) -> str:  # fmt: skip
     pages = {(r.student_id, r.lesson, r.source): quote(path) for r, path in zip(records, paths)}
     graded = [record for record in records if record.grades]
     counts = [
@@ -558,14 +601,16 @@ def class_page(
         ("unread", len(records) - len(graded)),
         ("waiting", sum(waits(grade) for record in graded for grade in record.grades)),
     ]
+    if about.roster is not None:
+        counts.append(("not handed in", len(about.missing)))
     other = next(name for name in LANGUAGES if name != language)
 
     def href(record: Record | Submission) -> str:
         return pages.get((record.student_id, record.lesson, record.source), "")
 
     return render(
-        "class.html.j2", language, records=records, href=href, counts=counts,
-        lessons=statistics(records, lessons), looks=things_to_look_at(records, submissions),
+        "class.html.j2", language, records=[*records, *about.missing], href=href, counts=counts,
+        lessons=statistics(records, lessons), looks=things_to_look_at(records, submissions, about),
         other_language=other, other_page=CLASS_PAGES[other],
     )  # fmt: skip
 

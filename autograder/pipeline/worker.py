@@ -4,6 +4,9 @@ Jobs come in as lines of JSON, events go out as lines of JSON. The worker itself
 notebook gets its own process, mount and IPC namespace, an empty home of its own, and its limits; when its child dies or
 hangs, the worker kills everything in it and runs the notebook again without the cell that did it, so that such a cell
 costs its own exercises only.
+
+Without the wall (`main(walled=False)`, for code that is trusted) a notebook is a plain process with the same limits where
+the system keeps them; that works on any system that can fork.
 """
 
 import ctypes
@@ -15,6 +18,7 @@ import select
 import signal
 import struct
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -44,13 +48,15 @@ SYSTEM_CALLS = {
     "aarch64": (0xC00000B7, 220, (279, 447, 194, 97, 268, 280, 282, 241, 425, 117)),
 }
 CLONE3, EPERM, ENOSYS = 435, 1, 38
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+LINUX = sys.platform == "linux"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 # ------------------------------------------------------------------------------------------------- the worker
 
 
-def main() -> None:
+def main(walled: bool = True) -> None:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     jobs = os.fdopen(os.dup(0), "r", encoding="utf-8")
     null = os.open(os.devnull, os.O_RDWR)
@@ -64,7 +70,8 @@ def main() -> None:
     sys.stderr = out  # until here an error would be lost; the parent shows the last line it cannot read
     shell = prepare()
     sys.stderr = sys.__stderr__
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # a child may not look into its worker
+    if LINUX:
+        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # a child may not look into its worker
     emit({"event": "ready"})
     # A process of its own reads and runs each job, so that a notebook is forked from memory that never held another one.
     while True:
@@ -74,7 +81,10 @@ def main() -> None:
             if not line:
                 os._exit(NO_MORE_JOBS)
             try:
-                run_job(json.loads(line), shell, emit)
+                if LINUX and not walled:
+                    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what a notebook leaves behind is found below this
+                    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                run_job(json.loads(line), shell, emit, walled)
             except BaseException:
                 emit({"event": "fault"})
             os._exit(0)
@@ -169,12 +179,12 @@ def stub_colab() -> None:
     sys.modules["google.colab"] = colab
 
 
-def run_job(job: Event, shell: Any, emit: Callable[[Event], None]) -> None:
+def run_job(job: Event, shell: Any, emit: Callable[[Event], None], walled: bool = True) -> None:
     """Run a notebook, again without the cell that broke it where one did; ends with an "end" event."""
     skipped: dict[int, str] = {}
     deadline = time.monotonic() + job["total_seconds"]
     while True:
-        broken = run_once(job, shell, skipped, deadline, emit)
+        broken = run_once(job, shell, skipped, deadline, emit, walled)
         if broken is None:
             emit({"event": "end", "reason": None})
             return
@@ -187,23 +197,24 @@ def run_job(job: Event, shell: Any, emit: Callable[[Event], None]) -> None:
 
 
 def run_once(
-    job: Event, shell: Any, skipped: dict[int, str], deadline: float, emit: Callable[[Event], None]
+    job: Event, shell: Any, skipped: dict[int, str], deadline: float, emit: Callable[[Event], None], walled: bool
 ) -> tuple[int | None, str] | None:
     """Fork the sealed child and watch it. None when it ran to its end, else the cell it broke in and why (see `STOPS`)."""
     reader, writer = os.pipe()
     sealer = os.fork()
     if sealer == 0:
-        seal_and_run(job, shell, skipped, writer)
+        seal_and_run(job, shell, skipped, writer, walled)
     os.close(writer)
     os.set_blocking(reader, False)
     watch = Watch(job, deadline)
+    root = sealer if walled else os.getpid()  # behind the wall the sealer only waits
     try:
         while True:
             select.select([reader], [], [], POLL_SECONDS)
             open_ = watch.read(reader, emit)
             if watch.done:
                 return None
-            trouble = watch.trouble(sealer)
+            trouble = watch.trouble(root)
             if trouble is not None:
                 return watch.cell, trouble
             if not open_:
@@ -267,14 +278,14 @@ class Watch:
         """The exercise whose check cell is running: only its observations are passed on."""
         return None if self.cell is None else self.job["cells"][self.cell]["check"]
 
-    def trouble(self, sealer: int) -> str | None:
+    def trouble(self, root: int) -> str | None:
         """Which limit is passed, as a key of `STOPS` in sandbox.py.
 
         A cell is measured by the processor time it uses, so that a busy machine costs no honest student points; one
         that only waits is ended after `PATIENCE` times as long.
         """
         now = time.monotonic()
-        processes = descendants(sealer)
+        processes = descendants(root)
         used = sum(processes.values())
         if self.used is None:
             self.used = used
@@ -293,6 +304,8 @@ class Watch:
 
 def descendants(root: int) -> dict[int, float]:
     """All processes below `root`, parents before children, with the processor seconds that each has used."""
+    if not os.path.isdir("/proc/self"):
+        return descendants_elsewhere(root)
     parents: dict[int, int] = {}
     seconds: dict[int, float] = {}
     for entry in os.listdir("/proc"):
@@ -312,8 +325,29 @@ def descendants(root: int) -> dict[int, float]:
     return found
 
 
+def descendants_elsewhere(root: int) -> dict[int, float]:
+    """The same on systems without /proc."""
+    import psutil
+
+    found = {}
+    for process in psutil.Process(root).children(recursive=True):
+        try:
+            times = process.cpu_times()
+            found[process.pid] = float(times.user + times.system)
+        except psutil.Error:
+            continue
+    return found
+
+
 def private_bytes(pid: int) -> int:
     """Resident memory of a process that is not a file's (what it shares with the worker counts, and is about 300 MiB)."""
+    if not os.path.isdir("/proc/self"):
+        import psutil
+
+        try:
+            return int(psutil.Process(pid).memory_info().rss)
+        except psutil.Error:
+            return 0
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             rows = [line.split() for line in file if line.startswith((b"RssAnon:", b"RssShmem:"))]
@@ -323,36 +357,53 @@ def private_bytes(pid: int) -> int:
 
 
 def kill_tree(sealer: int) -> None:
-    """Kill the first process of the sealed namespace, and with it everything inside; then the sealer."""
-    for pid in descendants(sealer):
+    """Kill the first process of the sealed namespace, and with it everything inside; then the sealer.
+
+    Without the wall orphans may be left: they are children of this process by now.
+    """
+    deadline = time.monotonic() + 5
+    while left := descendants(os.getpid()):
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
         try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            continue
-    os.kill(sealer, signal.SIGKILL)
-    os.waitpid(sealer, 0)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        if time.monotonic() > deadline:  # one that the system itself holds on to
+            return
+        time.sleep(0.002)
 
 
 # ------------------------------------------------------------------------------------------------- the sealed child
 
 
-def seal_and_run(job: Event, shell: Any, skipped: dict[int, str], writer: int) -> None:
+def seal_and_run(job: Event, shell: Any, skipped: dict[int, str], writer: int, walled: bool) -> None:
     """In the forked child: go behind the wall, then run the cells. Never returns."""
     try:
-        for fd in os.listdir("/proc/self/fd"):
+        for fd in os.listdir("/proc/self/fd" if LINUX else "/dev/fd"):
             if int(fd) > 2 and int(fd) != writer:
                 try:
                     os.close(int(fd))
                 except OSError:
                     continue
-        new_namespaces()
-        if os.fork():  # the sealer stays outside the new process namespace and only waits
-            os.wait()
-            os._exit(0)
+        if walled:
+            new_namespaces()
+            if os.fork():  # the sealer stays outside the new process namespace and only waits
+                os.wait()
+                os._exit(0)
         os.setsid()  # a signal to the process group must not reach the worker
-        limit(job)
-        cover_files()
-        drop_privileges()
+        limit(job, walled)
+        if walled:
+            cover_files()
+            drop_privileges()
+        else:
+            if LINUX:
+                libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            os.chdir(tempfile.mkdtemp(dir=os.environ["HOME"]))
         run_cells(job, shell, skipped, writer)
     finally:
         os._exit(1)
@@ -419,17 +470,20 @@ def refuse_system_calls() -> None:
     system(libc.prctl(PR_SET_SECCOMP, 2, filter_, 0, 0), "seccomp")
 
 
-def limit(job: Event) -> None:
-    with open("/proc/self/statm") as file:
-        already = int(file.read().split()[0]) * resource.getpagesize()  # torch alone maps some GiB
-    for what, amount in {
-        resource.RLIMIT_AS: already + job["memory_bytes"],
+def limit(job: Event, walled: bool) -> None:
+    limits = {
         resource.RLIMIT_CPU: int(job["total_seconds"]) + 5,
         resource.RLIMIT_FSIZE: 256 << 20,
         resource.RLIMIT_NOFILE: 256,
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_NPROC: 4 * MAX_PROCESSES,
-    }.items():
+    }
+    if LINUX:
+        with open("/proc/self/statm") as file:
+            already = int(file.read().split()[0]) * resource.getpagesize()  # torch alone maps some GiB
+        limits[resource.RLIMIT_AS] = already + job["memory_bytes"]
+    if walled:  # outside, everything that the user runs would count
+        limits[resource.RLIMIT_NPROC] = 4 * MAX_PROCESSES
+    for what, amount in limits.items():
         resource.setrlimit(what, (amount, amount))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

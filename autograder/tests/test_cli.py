@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_exit_code_is_0_only_if_all_was_run(
     out = tmp_path / "out"
     record, submission = graded(status)
 
-    def grade(pile: Path, out: Path, *arguments: object, progress: grading.Progress) -> list[Record]:
+    def grade(pile: Path, out: Path, *arguments: object, progress: grading.Progress, **more: object) -> list[Record]:
         progress(0, 1)
         progress(1, 1)
         record.save(out / "records" / "s1" / "02_qkv.json")
@@ -140,3 +141,39 @@ def test_exit_code_is_0_only_if_all_was_run(
     assert "Rows and columns [swapped]." in result.stdout and "1 students, 1 rows" in result.stdout
     assert "grades.csv" in result.stdout and f"{1 - code} graded now, 0 as before" in result.stdout
     assert run("report", out).exit_code == 0
+
+
+# ------------------------------------------------------------------------------------------------- options of grade
+
+
+def test_options_reach_the_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, object] = {}
+
+    def grade(pile: Path, out: Path, seed: int | None, workers: int | None, **more: object) -> list[Record]:
+        asked.update(more, seed=seed, workers=workers)
+        record, submission = graded()
+        record.save(out / "records" / "s1" / "02_qkv.json")
+        write_reports(out, [record], [submission])
+        return [record]
+
+    monkeypatch.setattr(grading, "grade", grade)
+    result = run(
+        "grade", tmp_path, "--out", tmp_path / "out", "--exercise", "attend", "--roster", "class.csv", "--seed", 3
+    )
+    assert result.exit_code == 0, result.output
+    assert (asked["exercise"], asked["roster"], asked["seed"]) == ("attend", Path("class.csv"), 3)
+    assert asked["limits"] == grading.LIMITS and asked["executor"] is None and "warning" not in result.stderr
+    result = run("grade", tmp_path, "--out", tmp_path / "out", "--sandbox", "process")
+    assert result.exit_code == 0 and result.stderr.startswith("warning: --sandbox process runs the code of every")
+    assert asked["limits"] == replace(grading.LIMITS, walled=False)
+
+
+def test_what_an_option_cannot_do_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pile").mkdir()
+    (tmp_path / "pile" / "a.ipynb").write_text("{}")
+    call = ("grade", tmp_path / "pile", "--out", tmp_path / "out")
+    assert "no exercise is called 'atend'; did you mean attend" in one_line(run(*call, "--exercise", "atend"))
+    assert "No such file" in one_line(run(*call, "--roster", tmp_path / "none.csv"))
+    assert "--sandbox" in one_line(run(*call, "--sandbox", "none"))
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "--dask needs the package distributed" in one_line(run(*call, "--dask", "local"))

@@ -781,6 +781,41 @@ def test_an_older_release_is_said(pile: Path, lessons: Path) -> None:
     assert "made from release v0.0.9, graded against v0.1.0" in row.reason
     assert "Answer cells missing: project" in row.reason
     assert source_of(row, "answer-project") == STUB.format(name="project")
+    assert row.unscored == ("project",) and "not yet in that release and not scored: project" in row.reason
+
+
+@pytest.mark.parametrize(
+    ("release", "left", "unscored"),
+    [
+        ("v0.0.9", ["answer-project"], ()),  # a cell of it is there: it existed
+        ("v0.0.9", ["check-project"], ()),
+        ("v0.1.0", [], ()),  # deleted, not added since
+        ("v0.2.0", [], ()),
+        ("", [], ()),
+        ("not a release", [], ()),
+        ("v0.0.10", [], ("project",)),
+    ],
+)
+def test_only_what_came_after_an_older_release_is_not_scored(
+    pile: Path, lessons: Path, release: str, left: list[str], unscored: tuple[str, ...]
+) -> None:
+    notebook = handed_in()
+    notebook["metadata"]["course"]["release"] = release
+    cell_at(notebook, "setup")["source"] = cell_at(notebook, "setup")["source"].replace('"v0.1.0"', f'"{release}"')
+    notebook["cells"] = [cell for cell in notebook["cells"] if "project" not in cell["id"] or cell["id"] in left]
+    assert one(pile, lessons, notebook).unscored == unscored
+
+
+def test_widgets_without_state_and_cells_without_outputs(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["metadata"]["widgets"] = {
+        "application/vnd.jupyter.widget-state+json": {"abc": {"model_name": "IntSlider"}}
+    }
+    for cell in notebook["cells"]:
+        cell.pop("outputs", None)
+        cell.pop("execution_count", None)
+    row = one(pile, lessons, notebook)
+    assert row.status == "ok" and source_of(row, "answer-attend") == RIGHT.format(name="attend")
 
 
 # --- several files ------------------------------------------------------------------------------------------------------------

@@ -339,7 +339,7 @@ def test_a_fault_of_the_grader_is_a_row_and_no_end(tmp_path: Path, monkeypatch: 
         (pile / student / "03_sqrt_dk.ipynb").write_text(released("03_sqrt_dk", "en"))
     really = grading.grade_submission
 
-    def faulty(submission: object, *arguments: object) -> Record:
+    def faulty(submission: object, *arguments: object) -> grading.Graded:
         if submission.student_id == "s1":  # type: ignore[attr-defined]
             raise ZeroDivisionError("ours")
         return really(submission, *arguments)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import pytest
 
 from autograder.exercise import get
 from autograder.pipeline import collect, drafts, pile, rebuild, report
+from autograder.pipeline.bookkeeping import ByHand
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.glossary import findings
 from autograder.pipeline.records import Grade, Line, Record
@@ -414,10 +415,10 @@ def test_reports_are_the_same_when_written_again(a_class: Path, lessons: Path) -
 
 def test_points_given_by_hand_win(a_class: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"s2": {"attend": 2.0, "02_w1": 1.0}}
-    monkeypatch.setattr(report, "manual_points", lambda gradebook, student, lesson: given.get(student, {}))
+    monkeypatch.setattr(report, "by_hand", lambda gradebook, student, lesson: ByHand(given.get(student, {}), 0.5))
     write_reports(a_class, *read_back(a_class), lessons)
     row = next(row for row in table(a_class / "grades.csv") if row[0] == "s2")
-    assert row[8:12] == ["3", "5", "2", "1"]
+    assert row[8:12] == ["2.5", "5", "2", "1"]  # half a point off for being late
     text = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
     assert report.words("zh-TW", "set by hand") in text and report.words("zh-TW", "status waiting") not in text
 

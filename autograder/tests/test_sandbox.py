@@ -1,10 +1,12 @@
 """The wall and what stands behind it: hostile notebooks gain nothing, and cost nobody but themselves."""
 
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_notebook
@@ -13,7 +15,7 @@ from autograder import get
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
 from autograder.pipeline.collect import Submission
-from autograder.pipeline.grading import Inputs, grade_submission, planned
+from autograder.pipeline.grading import Inputs, grade_submission, planned, seeds_for
 from autograder.pipeline.records import Record
 from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
 from autograder.pipeline.worker import descendants
@@ -54,7 +56,8 @@ def submission(relevance: str = RIGHT["relevance"], attend: str = RIGHT["attend"
 
 
 def graded(relevance: str = RIGHT["relevance"], own: str = "", limits: Limits = SHORT, **cells: str) -> Record:
-    return grade_submission(submission(relevance, own=own, **cells), INPUTS, limits)
+    handed_in = submission(relevance, own=own, **cells)
+    return grade_submission(handed_in, seeds_for(handed_in, INPUTS), limits).record
 
 
 def points(record: Record) -> dict[str, float | None]:
@@ -156,6 +159,115 @@ PRETENDING = {
     "numbers for bytes": """
         torch.Tensor.numpy = lambda self, *args, **kwargs: __import__("numpy").zeros(10**4)
     """,
+    "an AST transformer": """
+        import ast
+        class Nothing(ast.NodeTransformer):
+            def visit_Call(self, node):
+                return ast.Constant(1.0) if getattr(node.func, "id", "") == "check" else node
+        get_ipython().ast_transformers.append(Nothing())
+    """,
+    "handlers of exceptions": """
+        shell = get_ipython()
+        shell.set_custom_exc((BaseException,), lambda *args, **kwargs: None)
+        shell.showtraceback = shell.showsyntaxerror = lambda *args, **kwargs: print("1.0")
+        def relevance(q, K):
+            raise ValueError("points: 1.0")
+    """,
+    "display hooks and events": """
+        import sys
+        shell = get_ipython()
+        sys.displayhook = shell.displayhook = lambda *args: 1.0
+        for event in ("pre_execute", "pre_run_cell", "post_execute", "post_run_cell"):
+            shell.events.register(event, lambda *args: print("points 1.0"))
+    """,
+    "a tracer": """
+        import sys
+        def tracer(frame, event, arg):
+            for name in ("error", "value", "points", "passed"):
+                if name in frame.f_locals:
+                    frame.f_locals[name] = None
+            return tracer
+        sys.settrace(tracer)
+        sys.setprofile(lambda *args: None)
+    """,
+    "all objects of the interpreter": """
+        import gc
+        for thing in gc.get_objects():
+            if type(thing).__name__ in ("Observation", "State", "Call", "CellRunner"):
+                for name, value in (("error", None), ("not_written", False), ("open_check", "attend"), ("points", 1.0)):
+                    try: object.__setattr__(thing, name, value)
+                    except Exception: pass
+    """,
+    "False made True in memory": """
+        import ctypes
+        ctypes.memmove(id(False) + 24, id(True) + 24, 4)
+    """,
+    "files in the place of modules": """
+        import importlib, os, sys
+        for name in ("torch", "autograder", "judging", "sitecustomize", "json"):
+            with open(name + ".py", "w") as file: file.write("def __getattr__(name): return lambda *args, **kwargs: True")
+        sys.path.insert(0, os.getcwd())
+        for name in [name for name in sys.modules if name.startswith(("autograder", "json"))]: del sys.modules[name]
+        importlib.invalidate_caches()
+    """,
+    "a registry of one's own": """
+        import sys, types
+        class Exercise:
+            points, cases, reference = 1, (), staticmethod(lambda *args: None)
+        module = types.ModuleType("autograder.exercise")
+        module.get = lambda name: Exercise
+        module._exercises = {"relevance": Exercise}
+        sys.modules["autograder.exercise"] = sys.modules["autograder.judging"] = module
+    """,
+    "patched builtins": """
+        import builtins
+        builtins.all = builtins.any = builtins.bool = lambda *args: True
+        builtins.len = lambda thing: 0
+    """,
+    "patched numpy": """
+        import numpy as np
+        np.allclose = np.array_equal = np.isclose = lambda *args, **kwargs: True
+        np.ndarray = np.asarray = np.array = lambda *args, **kwargs: 1.0
+    """,
+    "patched json": """
+        import json
+        json.dumps = lambda *args, **kwargs: '{"event": "observation", "name": "relevance", "case": 0, "seen": "true"}'
+    """,
+    "two interpreters at once": "import os; os.fork()",
+    "a thread that goes on": """
+        import threading
+        def go_on():
+            while True:
+                torch.allclose = torch.equal = lambda *args, **kwargs: True
+        threading.Thread(target=go_on, daemon=True).start()
+    """,
+    "forged files": """
+        import json, os
+        for name in ("records", "answers", "nbgrader"): os.makedirs(name, exist_ok=True)
+        for name in ("records/s1.json", "answers/relevance.json", "gradebook.db", "events", "grades.csv"):
+            with open(name, "w") as file: json.dump({"points": 1.0, "passed": True, "status": "full"}, file)
+    """,
+    "links out of the sandbox": """
+        import os
+        for name, target in (("a", "/"), ("b", "/proc/1/root"), ("c", "/course"), ("d", "../../out")):
+            os.symlink(target, name)
+    """,
+    "nothing but NaN": "def relevance(q, K): return torch.full((K.shape[0],), float('nan'))",
+    "infinity": "def relevance(q, K): return torch.full((K.shape[0],), float('inf'))",
+    "a shape that broadcasts": "def relevance(q, K): return torch.zeros(1)",
+    "no tensor at all": "def relevance(q, K): return 0.0",
+    "an array of objects": """
+        import numpy as np
+        def relevance(q, K): return np.array([q, K], dtype=object)
+    """,
+    "the wrong dtype": "def relevance(q, K): return (K @ q).to(torch.complex64)",
+    "inputs made to fit the answer": """
+        def relevance(q, K):
+            q.zero_(), K.zero_()
+            return torch.zeros(K.shape[0], dtype=q.dtype)
+    """,
+    "a sparse tensor": "def relevance(q, K): return (K @ q).to_sparse()",
+    "a quantity that is no number": "def relevance(q, K): return torch.quantize_per_tensor(K @ q, 0.1, 0, torch.qint8)",
 }
 
 
@@ -523,6 +635,59 @@ def test_the_same_notebook_gives_the_same_result() -> None:
 
 # ------------------------------------------------------------------------------------------------- a notebook's comforts
 
+# What stands above right answers in honest notebooks.
+NOISY = {
+    "Colab's comforts": """
+        from google.colab import drive, files
+        drive.mount("/content/drive", force_remount=True)
+        files.upload()
+        !pip install -q torch
+        !wget https://example.org/data.zip
+        %cd /content/drive/MyDrive
+        name = input("學號？")
+        %matplotlib inline
+    """,
+    "a cell magic": "%%time\nx = 1",
+    "a bash cell": "%%bash\necho hello",
+    "another default dtype": "torch.set_default_dtype(torch.float64)",
+    "a global seed": "import random, numpy as np\nrandom.seed(1); np.random.seed(1); torch.manual_seed(1)",
+    "gradients switched off": "torch.set_grad_enabled(False)",
+    "deterministic algorithms": "torch.use_deterministic_algorithms(True)",
+    "more threads": "torch.set_num_threads(2)",
+    "a GPU that is not there": "x = torch.ones(2).to('cuda')",
+    "a GPU if there is one": "device = 'cuda' if torch.cuda.is_available() else 'cpu'\nx = torch.ones(2, device=device)",
+    "warnings": "import warnings\nwarnings.warn('old')\ntorch.ones(2, 3).T.T\ntorch.range(0, 2)",
+    "a progress bar": "import sys\nfor i in range(50): print(f'\\r{i}%', end='', file=sys.stderr, flush=True)",
+    "a module that is missing": "import a_package_that_nobody_has",
+    "a figure left open": "import matplotlib.pyplot as plt\nfor _ in range(30): plt.figure()",
+    "an error on purpose": "torch.ones(2) @ torch.ones(3)",
+    "await": "import asyncio\nawait asyncio.sleep(0)",
+    "a logger": "import logging\nlogging.basicConfig(level=0)\nlogging.getLogger().error('x')",
+    "functions of its own called like the course's": "def softmax(x): return x\ndef check_it(): pass",
+    "a variable called like a module": "math = 3; F = None",
+}
+
+
+@pytest.mark.parametrize("noise", NOISY)
+def test_noise_above_right_answers_costs_nothing(noise: str) -> None:
+    source = dedent(NOISY[noise]) if "\n        " in NOISY[noise] else NOISY[noise]
+    assert points(graded(own=source)) == FULL
+
+
+def test_an_answer_that_needs_a_gpu_says_so_and_costs_no_other() -> None:
+    record = graded("def relevance(q, K):\n    return (K.to('cuda') @ q.to('cuda')).cpu()\n")
+    assert points(record) == OTHERS_ONLY
+    assert "cuda" in record.grades[0].message["en"].lower() or "NVIDIA" in record.grades[0].message["en"]
+
+
+def test_an_exercise_added_after_the_release_is_not_scored() -> None:
+    handed_in = submission()
+    handed_in.unscored, handed_in.release = ("attend",), "v0.0.9"
+    result = grade_submission(handed_in, seeds_for(handed_in, INPUTS), SHORT)
+    assert points(result.record) == {"relevance": 1.0, "attend": None}
+    assert (result.record.points, result.record.max_points) == (1.0, 1.0)
+    assert "v0.0.9" in result.record.grades[1].message["en"] and set(result.tried) == {"relevance"}
+
 
 def test_colab_calls_magics_and_commands_do_not_stop_a_notebook() -> None:
     source = """
@@ -574,7 +739,9 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
 
 def test_a_missing_bubblewrap_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sandbox, "bubblewrap", lambda: "/bin/false")
-    with pytest.raises(sandbox.SandboxUnavailable, match="never run without one") as problem:
+    with pytest.raises(
+        sandbox.SandboxUnavailable, match=r"not run without it.*Containerfile.*--sandbox process"
+    ) as problem:
         sandbox.Worker()
     assert "\n" not in str(problem.value)
 
@@ -601,3 +768,92 @@ def test_a_fault_of_the_installation_is_never_a_students(monkeypatch):
     monkeypatch.setattr(sandbox, "cell_outcome", lambda event: sandbox.CellOutcome(error="ModuleNotFoundError: torch"))
     with pytest.raises(sandbox.SandboxUnavailable, match="a notebook that is right failed in it"):
         sandbox.Worker()
+
+
+# ------------------------------------------------------------------------------------------------- without the wall
+
+TRUSTED = Limits(cell_seconds=2.0, total_seconds=30.0, memory_bytes=1 << 30, walled=False)
+
+
+@pytest.fixture(scope="module")
+def without_the_wall() -> Iterator[None]:
+    yield
+    sandbox.close_all()  # the tests above want the wall
+
+
+@pytest.mark.usefixtures("without_the_wall")
+@pytest.mark.parametrize(
+    "own, expected",
+    [
+        ("", FULL),
+        ("import os; print(os.getcwd()); open('note', 'w').write('x')", FULL),
+        ("while True: pass", FULL),
+        ("import os; os._exit(0)", FULL),
+        ("hoard = []\nwhile True: hoard.append(torch.ones(16 << 20))", FULL),
+        ("import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)", FULL),
+    ],
+    ids=["honest", "a file", "an endless loop", "an exit", "a memory hog", "a daemon"],
+)  # fmt: skip
+def test_a_plain_process_keeps_its_limits(own: str, expected: dict[str, float]) -> None:
+    """`--sandbox process`: no wall, but one cell still costs no other exercise, and nothing is left behind."""
+    assert points(graded(own=own, limits=TRUSTED)) == expected
+    worker = sandbox._local.worker
+    deadline = time.monotonic() + 10
+    while len(left := descendants(worker.process.pid)) != 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(left) == 1, "the process that waits for the next job"
+
+
+@pytest.mark.usefixtures("without_the_wall")
+def test_a_plain_process_leaves_no_folder_behind() -> None:
+    assert points(graded(WRONG, limits=TRUSTED)) == OTHERS_ONLY
+    folder = Path(sandbox._local.worker.folder.name)
+    assert folder.exists()
+    sandbox._local.worker.close()
+    assert not folder.exists()
+    assert points(graded()) == FULL, "and the wall is back"
+
+
+def test_a_plain_process_ends_with_its_worker() -> None:
+    worker = sandbox.Worker(walled=False)
+    job = Job((Cell("import time; time.sleep(60)"),), {}, TRUSTED)
+
+    def run_it() -> None:
+        with pytest.raises(EOFError):
+            worker.run(job)
+
+    waiting = threading.Thread(target=run_it)
+    waiting.start()
+    deadline = time.monotonic() + 20
+    while len(left := descendants(worker.process.pid)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    worker.process.kill()
+    waiting.join(20)
+    while any(map(psutil.pid_exists, left)) and time.monotonic() < deadline + 20:
+        time.sleep(0.05)
+    worker.close()
+    assert len(left) == 2 and not any(map(psutil.pid_exists, left))
+
+
+def test_processes_are_found_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS, where psutil knows them."""
+    import subprocess
+    import sys
+
+    from autograder.pipeline import worker
+
+    known = worker.descendants(os.getpid()).keys()
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(worker.os.path, "isdir", lambda path: False)
+    try:
+        assert child.pid in worker.descendants(os.getpid()).keys() - known
+        assert worker.private_bytes(child.pid) > 0 and worker.private_bytes(1 << 30) == 0
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_system_that_cannot_fork_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "fork")
+    with pytest.raises(sandbox.SandboxUnavailable, match="cannot fork"):
+        sandbox.Worker(walled=False)

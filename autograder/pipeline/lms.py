@@ -1,0 +1,219 @@
+"""Files that a learning platform's import takes as they are: grades for Moodle and Canvas, feedback for Moodle.
+
+What the importers look at: Moodle reads a grading worksheet by the headings "Identifier", "Grade" and "Last modified
+(grade)" in the site's own language, so a worksheet that was downloaded there (given as the roster) is filled in and a new
+one is in English; its feedback upload finds students by folders named NAME_NUMBER_assignfeedback_file_. Canvas wants the
+columns Student, ID, … , Section first, then a column for each assignment, called "TITLE (ID)" where the assignment exists.
+"""
+
+import re
+import shutil
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from autograder.pipeline.collect import Owner, platform_owner
+from autograder.pipeline.pile import lesson_in
+from autograder.pipeline.records import Record
+from autograder.pipeline.roster import Member, Roster, cell
+from autograder.pipeline.tables import plain, write_table
+
+FOLDER = "lms"
+WORKSHEET = (
+    "Identifier", "Full name", "ID number", "Status", "Grade", "Maximum Grade", "Grade can be changed",
+    "Last modified (submission)", "Last modified (grade)", "Feedback comments",
+)  # fmt: skip
+CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
+GRADE_HEADINGS = ("grade", "成績", "評分", "分數")
+
+
+def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster: Roster | None) -> None:
+    """Write `out`/lms anew.
+
+    Args:
+        records: with points given by hand.
+        pages: the feedback page of each record, as a path inside `out`.
+        roster: of the class; Moodle's or Canvas's own file is filled in.
+    """
+    folder = out / FOLDER
+    shutil.rmtree(folder, ignore_errors=True)
+    graded = [record for record in records if record.grades]
+    if not graded:
+        return
+    lessons = sorted({record.lesson for record in graded if record.lesson})
+    write_gradebook(folder / "gradebook.csv", graded, lessons, roster)
+    owners = {id(record): platform_owner(tuple(record.source.split("/"))) for record in records}
+    page_of = {id(record): out / page for record, page in zip(records, pages)}
+
+    from_moodle = [r for r in graded if (owner := owners[id(r)]) is not None and owner.platform == "moodle"]
+    filled = best_lesson(roster, graded) if roster is not None and roster.kind == "moodle" else None
+    for lesson in lessons:
+        of_lesson = [r for r in graded if r.lesson == lesson]
+        theirs = [r for r in of_lesson if r in from_moodle]
+        if roster is not None and lesson == filled:
+            fill_worksheet(folder / f"moodle-{lesson}.csv", of_lesson, roster)
+        elif theirs:
+            write_worksheet(folder / f"moodle-{lesson}.csv", theirs)
+        if theirs:
+            write_feedback(
+                folder / f"moodle-{lesson}-feedback.zip",
+                [(owner, page_of[id(r)], f"{lesson}.html") for r in theirs if (owner := owners[id(r)]) is not None],
+            )
+
+    from_canvas = [r for r in graded if (owner := owners[id(r)]) is not None and owner.platform == "canvas"]
+    if roster is not None and roster.kind == "canvas":
+        fill_canvas(folder / "canvas.csv", graded, lessons, roster)
+    elif from_canvas:
+        write_canvas(folder / "canvas.csv", from_canvas)
+
+
+def possible(record: Record) -> float:
+    """All that could be had: written answers that still wait count, exercises that are not scored do not."""
+    return sum(grade.max_points for grade in record.grades if grade.status != "not scored")
+
+
+def scaled(record: Record, maximum: float | None) -> str:
+    """The points, on the scale of an assignment whose maximum is another one."""
+    points, whole = record.points or 0.0, possible(record)
+    return plain(points if maximum is None or not whole else points * maximum / whole)
+
+
+def by_member(records: Iterable[Record], roster: Roster) -> dict[Member, Record]:
+    found = {}
+    for record in records:
+        member = roster.member_of(record)
+        if member is not None:
+            found[member] = record
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- any platform
+
+
+def write_gradebook(path: Path, graded: Sequence[Record], lessons: Sequence[str], roster: Roster | None) -> None:
+    """One row per student, one column per lesson: for the gradebook import of Moodle (mapped by hand) and for spreadsheets."""
+    rows: dict[str, list[str]] = {}
+    if roster is not None:
+        for member in roster.members:
+            rows[member.number] = [member.number, member.name, *[""] * len(lessons)]
+    for record in graded:
+        found = roster.member_of(record) if roster is not None else None
+        number = found.number if found is not None else record.notebook_id or record.student_id
+        row = rows.setdefault(number, [number, record.student_name, *[""] * len(lessons)])
+        row[2 + lessons.index(record.lesson or "")] = plain(record.points)
+    write_table(path, ["ID number", "Full name", *lessons], rows.values())
+
+
+# ------------------------------------------------------------------------------------------------- Moodle
+
+
+def write_worksheet(path: Path, records: Sequence[Record]) -> None:
+    """A grading worksheet for who handed in, in English."""
+    rows = [
+        [
+            f"Participant {record.student_id}", record.student_name, record.notebook_id, "Submitted for grading",
+            plain(record.points), plain(possible(record)), "Yes", "", "", "",
+        ]
+        for record in records
+    ]  # fmt: skip
+    write_table(path, WORKSHEET, rows)
+
+
+def best_lesson(roster: Roster, graded: Sequence[Record]) -> str | None:
+    """The lesson that a worksheet is for. Moodle numbers participants anew in each assignment, so the numbers decide."""
+    platform_ids = {member.platform_id for member in roster.members}
+    count: dict[str, tuple[int, int]] = {}
+    for record in graded:
+        by_number, known = count.get(record.lesson or "", (0, 0))
+        by_number += record.student_id in platform_ids
+        count[record.lesson or ""] = by_number, known + (roster.member_of(record) is not None)
+    best = max(count, key=lambda lesson: count[lesson], default="")
+    return best if any(count.get(best, (0, 0))) else None
+
+
+def fill_worksheet(path: Path, records: Sequence[Record], roster: Roster) -> None:
+    """The worksheet as it was downloaded, with grades; rows without a submission stay as they are."""
+    grade = grade_column(roster)
+    grades = by_member(records, roster)
+    rows = [list(row) for row in roster.rows]
+    for member, record in grades.items():
+        maximum = number(cell(rows[member.row], grade + 1))
+        rows[member.row] += [""] * (grade + 1 - len(rows[member.row]))
+        rows[member.row][grade] = scaled(record, maximum)
+    write_table(path, roster.head, rows, as_it_came=True)
+
+
+def grade_column(roster: Roster) -> int:
+    """The column "Grade"; where its heading is in a language not known here, the one before the assignment's maximum."""
+    for i, heading in enumerate(roster.head):
+        if heading.casefold() in GRADE_HEADINGS:
+            return i
+    for i in range(2, len(roster.head)):
+        values = {number(cell(row, i)) for row in roster.rows}
+        if len(values) == 1 and None not in values:
+            return i - 1
+    return len(roster.head) - 1
+
+
+def number(text: str) -> float | None:
+    return float(text.replace(",", ".")) if re.fullmatch(r"\d+([.,]\d+)?", text) else None
+
+
+def write_feedback(path: Path, files: Iterable[tuple[Owner, Path, str]]) -> None:
+    """The zip that Moodle's "Upload multiple feedback files in a zip" takes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for owner, page, name in files:
+            person = re.sub(r"[_/\\:*?\"<>|\s]+", " ", owner.name).strip() or "student"  # "_" separates the parts
+            info = zipfile.ZipInfo(f"{person}_{owner.raw_id}_assignfeedback_file_/{name}", (1980, 1, 1, 0, 0, 0))
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, page.read_bytes())
+
+
+# ------------------------------------------------------------------------------------------------- Canvas
+
+
+def write_canvas(path: Path, records: Sequence[Record]) -> None:
+    """A gradebook for who handed in; Canvas asks at the import which assignments the columns are."""
+    lessons = sorted({record.lesson or "" for record in records})
+    most = {lesson: max(possible(r) for r in records if r.lesson == lesson) for lesson in lessons}
+    rows: dict[str, list[str]] = {}
+    for record in records:
+        row = rows.setdefault(
+            record.student_id, [record.student_name, record.student_id, "", "", "", *[""] * len(lessons)]
+        )
+        row[len(CANVAS) + lessons.index(record.lesson or "")] = plain(record.points)
+    points = ["    Points Possible", "", "", "", "", *(plain(most[lesson]) for lesson in lessons)]
+    write_table(path, [*CANVAS, *lessons], [points, *rows.values()])
+
+
+def fill_canvas(path: Path, graded: Sequence[Record], lessons: Sequence[str], roster: Roster) -> None:
+    """The columns that identify students, and those of the lessons: an assignment whose title names one, else a new one."""
+    section = roster.head.index("Section")
+    assignments = {lesson: column_of(roster, lesson, section) for lesson in lessons}
+    possible_row = next((row for row in roster.rows if "Points Possible" in cell(row, 0)), ())
+    maxima: dict[str, float | None] = {}
+    head = list(roster.head[: section + 1])
+    rows = [list(row[: section + 1]) + [""] * (section + 1 - len(row)) for row in roster.rows]
+    for lesson, column in assignments.items():
+        head.append(lesson if column is None else roster.head[column])
+        maxima[lesson] = number(cell(possible_row, column)) if column is not None else None
+        for row, source in zip(rows, roster.rows):
+            row.append(cell(source, column) if column is not None else "")
+    for k, lesson in enumerate(lessons):
+        of_lesson = [record for record in graded if record.lesson == lesson]
+        for member, record in by_member(of_lesson, roster).items():
+            rows[member.row][section + 1 + k] = scaled(record, maxima[lesson])
+        if assignments[lesson] is None:
+            for row in rows:
+                if "Points Possible" in row[0]:
+                    row[section + 1 + k] = plain(max(map(possible, of_lesson)))
+    write_table(path, head, rows, as_it_came=True)
+
+
+def column_of(roster: Roster, lesson: str, section: int) -> int | None:
+    """The column of the assignment whose title names a lesson ("02_qkv (1234)")."""
+    for i, heading in enumerate(roster.head):
+        if i > section and lesson_in(heading, [lesson]):
+            return i
+    return None

@@ -1,0 +1,186 @@
+"""The list of a class: a CSV file of the learning platform, or one's own. Who is on it and handed in nothing gets a row too.
+
+Three kinds are told apart by their columns: Moodle's grading worksheet of an assignment, Canvas's exported gradebook
+(NTU COOL is a Canvas), and any other table with a column of ids. The file is kept in the folder of grades as it came, so
+that reports and the files for the platform (lms.py) can be made again.
+"""
+
+import csv
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.pipeline.collect import safe_id
+from autograder.pipeline.records import Record
+
+FILE = "roster.csv"
+# Columns by their headings, in lower case. "identifier" is the number that Moodle's folder names carry.
+NUMBERS = (
+    "student_id",
+    "student id",
+    "studentid",
+    "id number",
+    "學號",
+    "sis user id",
+    "sis login id",
+    "學號/編號",
+    "id",
+)
+OTHER_IDS = ("username", "login", "帳號", "email address", "email", "e-mail", "電子郵件", "電子郵件地址")
+NAMES = ("student_name", "student name", "full name", "name", "student", "姓名", "全名", "學生")
+MOODLE_ID = re.compile(r"\D*?\s*(\d+)")
+
+
+class RosterError(RuntimeError):
+    """The list of the class cannot be read; the text is one line for the instructor."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A row of the roster.
+
+    Attributes:
+        platform_id: the id that the platform writes into the names of submitted files; "" in a table of one's own.
+        number: the student number, or whatever the first column of ids holds.
+        ids: all of these and other names of the student, in lower case.
+    """
+
+    platform_id: str
+    number: str
+    name: str
+    ids: frozenset[str]
+    row: int
+
+
+@dataclass(frozen=True)
+class Roster:
+    """The class. `kind`: "moodle", "canvas" or "plain"; `head` and `rows` are the file as it came."""
+
+    kind: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    members: tuple[Member, ...]
+
+    def member_of(self, record: Record) -> Member | None:
+        """Whose record it is: by the id that the file came with, else by the one typed into the notebook."""
+        for id_ in (record.student_id, record.notebook_id):
+            wanted = {id_.casefold()} - {""}
+            found = [member for member in self.members if wanted & member.ids]
+            if len(found) == 1:
+                return found[0]
+        return None
+
+    def missing(self, records: Sequence[Record]) -> list[Record]:
+        """A row for each lesson that others handed in and a student of the roster did not."""
+        handed_in = {(self.member_of(record), record.lesson) for record in records}
+        unclear = {member for member, lesson in handed_in if lesson is None}  # a file that could not be read
+        lessons = sorted({record.lesson for record in records if record.lesson is not None and record.grades})
+        return [
+            Record(
+                safe_id(m.platform_id or m.number), m.name, lesson, "", "", "no submission", "Nothing was handed in."
+            )
+            for m in self.members
+            for lesson in lessons
+            if (m, lesson) not in handed_in and m not in unclear
+        ]
+
+    def strangers(self, records: Sequence[Record]) -> list[Record]:
+        """Records of nobody on the roster."""
+        return [record for record in records if self.member_of(record) is None]
+
+
+def keep_roster(path: Path, out: Path) -> None:
+    """Copy a roster into the folder of grades, once it can be read.
+
+    Raises:
+        RosterError: if it cannot.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise RosterError(f"{path}: {problem.strerror}") from None
+    parse(data, path.name)
+    draft = out / (FILE + ".tmp")
+    draft.write_bytes(data)
+    os.replace(draft, out / FILE)
+
+
+def load_roster(out: Path) -> Roster | None:
+    """The roster kept in the folder of grades, or None.
+
+    Raises:
+        RosterError: if it cannot be read.
+    """
+    path = out / FILE
+    return parse(path.read_bytes(), str(path)) if path.exists() else None
+
+
+def parse(data: bytes, name: str) -> Roster:
+    table = [row for row in csv.reader(decoded(data).splitlines(), delimiter=delimiter(data)) if any(row)]
+    if len(table) < 2:
+        raise RosterError(f"{name} is no list of a class: it needs a line of headings and a line for each student")
+    head, rows = tuple(cell.strip() for cell in table[0]), tuple(tuple(row) for row in table[1:])
+    columns = {heading.casefold(): i for i, heading in reversed(list(enumerate(head)))}
+    kind = kind_of(head, rows)
+    numbers = [columns[heading] for heading in NUMBERS if heading in columns and (kind != "canvas" or heading != "id")]
+    others = [columns[heading] for heading in OTHER_IDS if heading in columns]
+    name_column = next((columns[heading] for heading in NAMES if heading in columns), 0 if kind == "canvas" else None)
+    if kind == "plain" and not numbers + others:
+        raise RosterError(f"{name} has no column of student ids: call one of them student_id or 學號")
+    members = []
+    for i, row in enumerate(rows):
+        platform_id = platform_id_of(kind, row)
+        values = [cell(row, column) for column in (*numbers, *others)]
+        first = next(filter(None, values), platform_id)
+        if not first or (kind == "canvas" and not platform_id):
+            continue  # Canvas's line of the points that are possible
+        ids = {value.casefold() for value in (platform_id, *values, safe_id(first)) if value}
+        ids |= {value.split("@")[0] for value in ids if "@" in value}
+        label = cell(row, name_column) if name_column is not None else " ".join(names_in(row, columns))
+        members.append(Member(platform_id, first, label or first, frozenset(ids), i))
+    if not members:
+        raise RosterError(f"{name} names no students")
+    return Roster(kind, head, rows, tuple(members))
+
+
+def decoded(data: bytes) -> str:
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", "replace")
+    for encoding in ("utf-8-sig", "cp950"):  # what Excel in Taiwan writes
+        try:
+            return data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return data.decode("utf-8", "replace")
+
+
+def delimiter(data: bytes) -> str:
+    first = decoded(data).split("\n", 1)[0]
+    return max(",;\t", key=first.count)
+
+
+def kind_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if len(head) > 3 and "Student" in head[0] and head[1] == "ID" and "Section" in head:
+        return "canvas"
+    # Moodle's headings are in the language of the site; its first column is "Participant 12345" in that language.
+    if len(head) >= 5 and all(re.fullmatch(r"\D+?\s*\d+", cell(row, 0)) for row in rows):
+        return "moodle"
+    return "plain"
+
+
+def platform_id_of(kind: str, row: Sequence[str]) -> str:
+    if kind == "moodle":
+        found = MOODLE_ID.fullmatch(cell(row, 0))
+        return found[1] if found else ""
+    return cell(row, 1) if kind == "canvas" and cell(row, 1).isdigit() else ""
+
+
+def names_in(row: Sequence[str], columns: dict[str, int]) -> list[str]:
+    headings = ("first name", "last name") if "first name" in columns else ("姓氏", "名字")
+    return [cell(row, columns[heading]) for heading in headings if heading in columns]
+
+
+def cell(row: Sequence[str], column: int) -> str:
+    return row[column].strip() if column < len(row) else ""

@@ -1,0 +1,28 @@
+"""Tables as spreadsheets and learning platforms read them."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+
+def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[str]], as_it_came: bool = False) -> None:
+    """Write a CSV file.
+
+    Args:
+        as_it_came: the cells are a platform's own and must come back to it unchanged, whatever they begin with.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The byte-order mark tells Excel that it is UTF-8; Moodle and Canvas pass over it.
+    with open(path, "w", encoding="utf-8-sig", errors="replace", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        writer.writerows(row if as_it_came else [neutral(value) for value in row] for row in rows)
+
+
+def neutral(value: str) -> str:
+    """Text that no spreadsheet takes for a formula, full-width signs included."""
+    return "'" + value if value.lstrip()[:1] in tuple("=+-@＝＋－＠|") or value[:1] in ("\t", "\r") else value
+
+
+def plain(points: float | None) -> str:
+    return "" if points is None else f"{round(points, 2):g}"

@@ -1,0 +1,288 @@
+"""The roster of a class, the files that go back to the learning platform, and the pairs of submissions that are alike."""
+
+import csv
+import zipfile
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from autograder.pipeline import lms, report, roster, similar
+from autograder.pipeline.collect import Submission
+from autograder.pipeline.records import Grade, Record
+from autograder.pipeline.roster import Roster, RosterError, parse
+from autograder.text import both
+
+QKV, SCALE = "02_qkv", "03_sqrt_dk"
+MOODLE_EN = """Identifier,"Full name","ID number","Email address",Status,Grade,"Maximum Grade","Grade can be changed","Last modified (submission)","Last modified (grade)","Feedback comments"
+"Participant 100001",王小明,b01,b01@x.tw,"Submitted for grading",,100.00,Yes,"Tuesday, 10 March 2026, 8:00 PM",-,
+"Participant 100002","Ann Lee",b02,b02@x.tw,"Submitted for grading",,100.00,Yes,-,-,
+"Participant 100003","Eve Wu",b03,b03@x.tw,"No submission",55.00,100.00,Yes,-,-,keep
+"""
+MOODLE_ZH = """識別碼,全名,狀態,得分,滿分,成績可以更改,最後修改（繳交）,最後修改（成績）,評語
+參與者100001,王小明,已繳交,,10.00,是,-,-,
+參與者100002,李安,已繳交,,10.00,是,-,-,
+"""
+CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Homework 02_qkv (77),Exam (78),Final Score
+    Points Possible,,,,,20,100,(read only)
+"Wang, Xiaoming",9001,b01,b01@x.tw,A,,50,50
+"Lee, Ann",9002,b02,b02@x.tw,A,3,60,60
+"Wu, Eve",9003,b03,b03@x.tw,B,4,70,70
+"""
+
+
+def table(path: Path) -> list[list[str]]:
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf") and not path.read_bytes().startswith(b'\xef\xbb\xbf"')
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        return list(csv.reader(file))
+
+
+def record(student: str, name: str, points: float, lesson: str = QKV, source: str = "", typed: str = "") -> Record:
+    grades = [
+        Grade("attend", points, 6, "partial", both("", ""), answer="def attend(q):\n    return q"),
+        Grade("02_w1", None, 2, "by hand", both("", "")),
+    ]
+    made = Record(student, name, lesson, "en", source or f"{student}/{lesson}.ipynb", "graded", "", grades=grades)
+    made.notebook_id = typed
+    return made
+
+
+def moodle(number: str, name: str, points: float, lesson: str = QKV, typed: str = "") -> Record:
+    return record(number, name, points, lesson, f"{name}_{number}_assignsubmission_file_/{lesson}.ipynb", typed)
+
+
+def canvas(number: str, name: str, points: float, lesson: str = QKV) -> Record:
+    return record(number, name, points, lesson, f"{name}_{number}_55501_{lesson}.ipynb")
+
+
+def written(tmp_path: Path, records: Sequence[Record], roster: Roster | None = None) -> Path:
+    pages = [f"feedback/{r.student_id}/{r.lesson}.html" for r in records]
+    for page in pages:
+        (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / page).write_text(page)
+    lms.write_lms(tmp_path, records, pages, roster)
+    return tmp_path / "lms"
+
+
+# ------------------------------------------------------------------------------------------------- roster
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "first"),
+    [
+        (MOODLE_EN, "moodle", ("100001", "b01", "王小明")),
+        (MOODLE_ZH, "moodle", ("100001", "100001", "王小明")),
+        (CANVAS, "canvas", ("9001", "b01", "Wang, Xiaoming")),
+        ("學號,姓名\nb01,王小明\n", "plain", ("", "b01", "王小明")),
+        ("student_id;name\nb01;Ann\n", "plain", ("", "b01", "Ann")),
+        ("First name\tLast name\tID number\nAnn\tLee\tb01\n", "plain", ("", "b01", "Ann Lee")),
+        ("Email address,Full name\nb01@x.tw,Ann\n", "plain", ("", "b01@x.tw", "Ann")),
+    ],
+)  # fmt: skip
+def test_rosters_as_platforms_write_them(text: str, kind: str, first: tuple[str, str, str]) -> None:
+    for data in (text.encode("utf-8-sig"), text.encode("utf-16"), text.replace("\n", "\r\n").encode()):
+        found = parse(data, "roster.csv")
+        member = found.members[0]
+        assert (found.kind, member.platform_id, member.number, member.name) == (kind, *first)
+        assert "Points" not in str([m.name for m in found.members])
+
+
+def test_a_roster_in_big5(tmp_path: Path) -> None:
+    assert parse("學號,姓名\nb01,許功蓋\n".encode("cp950"), "x").members[0].name == "許功蓋"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [(b"", "no list of a class"), (b"student_id,name\n", "no list of a class"), (b"a,b\n1,2\n", "no column of student ids"),
+     (b"student_id,name\n,Ann\n", "names no students")],
+)  # fmt: skip
+def test_what_is_no_roster_is_one_line(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "r.csv"
+    path.write_bytes(data)
+    with pytest.raises(RosterError, match=words) as problem:
+        roster.keep_roster(path, tmp_path)
+    assert "\n" not in str(problem.value) and not (tmp_path / roster.FILE).exists()
+    with pytest.raises(RosterError, match="No such file"):
+        roster.keep_roster(tmp_path / "none.csv", tmp_path)
+
+
+def test_who_is_missing_and_who_is_a_stranger() -> None:
+    found = parse(MOODLE_EN.encode(), "x")
+    by_number, typed = moodle("100001", "王小明", 3), record("hand in", "Lee", 3, typed="B02")
+    stranger = record("zoe", "Zoe", 3)
+    members = [found.member_of(r) for r in (by_number, typed, stranger)]
+    assert [m.number if m else None for m in members] == ["b01", "b02", None]
+    absent = found.missing([by_number, typed, stranger, record("b01", "王小明", 1, SCALE)])
+    assert [(r.student_id, r.lesson, r.status) for r in absent] == [
+        ("100002", SCALE, "no submission"), ("100003", QKV, "no submission"), ("100003", SCALE, "no submission"),
+    ]  # fmt: skip
+    assert found.strangers([by_number, typed, stranger]) == [stranger]
+    unread = Record("100003", "Eve", None, "", "x.docx", "unreadable", "It is a .docx file, not a notebook.")
+    assert found.missing([by_number, typed, unread]) == [], "a file that cannot be read is no missing one"
+
+
+# ------------------------------------------------------------------------------------------------- back to the platform
+
+
+def test_moodle_gets_a_worksheet_and_a_zip_of_feedback(tmp_path: Path) -> None:
+    folder = written(tmp_path, [moodle("100001", "王小明", 4.5, typed="b01"), moodle("100002", "Ann_Lee", 6), moodle("200001", "王小明", 2, SCALE)])  # fmt: skip
+    rows = table(folder / f"moodle-{QKV}.csv")
+    head = rows[0]
+    assert {"Identifier", "Grade", "Last modified (grade)"} <= set(head)
+    assert [dict(zip(head, row))["Identifier"] for row in rows[1:]] == ["Participant 100001", "Participant 100002"]
+    assert [dict(zip(head, row))["Grade"] for row in rows[1:]] == ["4.5", "6"]
+    assert dict(zip(head, rows[1]))["ID number"] == "b01" and dict(zip(head, rows[1]))["Maximum Grade"] == "8"
+    with zipfile.ZipFile(folder / f"moodle-{QKV}-feedback.zip") as archive:
+        assert archive.namelist() == [
+            f"王小明_100001_assignfeedback_file_/{QKV}.html", f"Ann Lee_100002_assignfeedback_file_/{QKV}.html",
+        ]  # fmt: skip
+        for name in archive.namelist():  # as Moodle takes the folder apart: NAME_NUMBER_TYPE_PLUGIN
+            _, number, kind, plugin, *_ = name.split("/")[0].split("_", 4)
+            assert number.isdigit() and (kind, plugin) == ("assignfeedback", "file")
+        assert archive.read(archive.namelist()[0]).decode() == f"feedback/100001/{QKV}.html"
+    assert (folder / f"moodle-{SCALE}.csv").exists() and not (folder / "canvas.csv").exists()
+
+
+@pytest.mark.parametrize(("text", "column", "expected"), [(MOODLE_EN, 5, ["50", "75"]), (MOODLE_ZH, 3, ["5", "7.5"])])
+def test_moodles_own_worksheet_comes_back_filled_in(
+    tmp_path: Path, text: str, column: int, expected: list[str]
+) -> None:
+    """In any language, on the assignment's scale; nothing else changes."""
+    found = parse(text.encode(), "x")
+    records = [moodle("100001", "王小明", 4), moodle("100002", "Ann Lee", 6), moodle("200001", "王小明", 1, SCALE)]
+    rows = table(written(tmp_path, records, found) / f"moodle-{QKV}.csv")
+    assert [row[column] for row in rows[1:3]] == expected
+    before = list(csv.reader(text.splitlines()))
+    for old, new in zip(before, rows, strict=True):
+        assert old[:column] + old[column + 1 :] == new[:column] + new[column + 1 :]
+    assert rows[3:] == before[3:]
+    assert (tmp_path / "lms" / f"moodle-{SCALE}.csv").exists(), "the other lesson has no worksheet yet: a new one"
+
+
+def test_canvas_gets_a_gradebook(tmp_path: Path) -> None:
+    records = [canvas("9001", "wangxiaoming", 4), canvas("9001", "wangxiaoming", 1, SCALE), canvas("9002", "leeann", 6)]
+    rows = table(written(tmp_path, records) / "canvas.csv")
+    assert rows == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", QKV, SCALE],
+        ["    Points Possible", "", "", "", "", "8", "8"],
+        ["wangxiaoming", "9001", "", "", "", "4", "1"],
+        ["leeann", "9002", "", "", "", "6", ""],
+    ]
+    assert rows[0][0].startswith("Student") and not list((tmp_path / "lms").glob("moodle*"))
+
+
+def test_canvas_own_gradebook_comes_back_filled_in(tmp_path: Path) -> None:
+    """The assignment whose title names the lesson keeps its heading; grades of who handed in nothing stay."""
+    found = parse(CANVAS.encode(), "x")
+    records = [canvas("9001", "wangxiaoming", 4), record("lee", "Ann", 6, typed="b02"), canvas("9001", "w", 8, SCALE)]
+    rows = table(written(tmp_path, records, found) / "canvas.csv")
+    assert rows == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Homework 02_qkv (77)", SCALE],
+        ["    Points Possible", "", "", "", "", "20", "8"],
+        ["Wang, Xiaoming", "9001", "b01", "b01@x.tw", "A", "10", "8"],
+        ["Lee, Ann", "9002", "b02", "b02@x.tw", "A", "15", ""],
+        ["Wu, Eve", "9003", "b03", "b03@x.tw", "B", "4", ""],
+    ]
+
+
+def test_a_gradebook_for_any_platform(tmp_path: Path) -> None:
+    """One row a student, also where Moodle numbers a student anew in each assignment; formulas are text."""
+    records = [
+        moodle("100001", "王小明", 4, typed="b01"), moodle("200001", "王小明", 1, SCALE, typed="b01"),
+        record("x9", "=HYPERLINK(1)", 2),
+    ]  # fmt: skip
+    rows = table(written(tmp_path, records) / "gradebook.csv")
+    assert rows == [
+        ["ID number", "Full name", QKV, SCALE], ["b01", "王小明", "4", "1"], ["x9", "'=HYPERLINK(1)", "2", ""],
+    ]  # fmt: skip
+    assert not list((tmp_path / "lms").glob("canvas*")), "x9 came from no platform"
+    rows = table(written(tmp_path, records, parse(MOODLE_EN.encode(), "x")) / "gradebook.csv")
+    assert [row[0] for row in rows] == ["ID number", "b01", "b02", "b03", "x9"]
+
+
+def test_what_is_not_scored_is_not_in_the_scale(tmp_path: Path) -> None:
+    made = moodle("100001", "王小明", 3)
+    made.grades[1] = Grade("02_w1", None, 2, "not scored", both("", ""))
+    rows = table(written(tmp_path, [made], parse(MOODLE_EN.encode(), "x")) / f"moodle-{QKV}.csv")
+    assert rows[1][5] == "50"
+
+
+# ------------------------------------------------------------------------------------------------- in the reports
+
+
+def test_reports_tell_of_the_roster(tmp_path: Path) -> None:
+    made = [moodle("100001", "王小明", 3), record("zoe", "Zoe", 3)]
+    made[1].grades[1] = Grade("02_w1", None, 2, "not scored", both("Added later.", "之後才加入。"))
+    files = [
+        Submission(r.student_id, r.student_name, r.lesson, "en", "v0", r.source, datetime(2026, 3, 2), "ok", "")
+        for r in made
+    ]
+    (tmp_path / roster.FILE).write_text(MOODLE_EN)
+    report.write_reports(tmp_path, made, files)
+    rows = {row[0]: row for row in table(tmp_path / "grades.csv")}
+    assert rows["100003"][5:7] == ["no submission", "Nothing was handed in."] and "100002" in rows
+    page = (tmp_path / "class.html").read_text("utf-8")
+    assert report.words("en", "look missing") in page and report.words("en", "look stranger") in page
+    text = (tmp_path / "feedback/zoe" / f"{QKV}.html").read_text("utf-8")
+    assert report.words("en", "status not scored") in text and "3 / 6 points" in text
+    assert not (tmp_path / "feedback/100003").exists()
+    statistics = report.statistics(made)[0]
+    assert [e.name for e in statistics.exercises] == ["attend", "02_w1"] and sum(
+        statistics.exercises[1].counts.values()
+    ) == 1
+
+
+# ------------------------------------------------------------------------------------------------- alike
+
+ODD = """def attend(q, K, V):
+    total = 0.0
+    for i in range(K.shape[0]):
+        weight = float((q * K[i]).sum().exp())
+        total = total + weight
+    rows = [V[i] * float((q * K[i]).sum().exp()) / total for i in range(K.shape[0])]
+    return sum(rows[1:], rows[0])
+"""
+RENAMED = """def attend(q, K, V):
+    # my own idea
+    z = 0.0
+    for row in range(K.shape[0]):
+        w = float((q * K[row]).sum().exp())   # exp
+        z = z + w
+    parts = [V[row] * float((q * K[row]).sum().exp()) / z for row in range(K.shape[0])]
+    return sum(parts[1:], parts[0])
+"""
+USUAL = "def attend(q, K, V):\n    weights = torch.softmax(q @ K.T, dim=-1)\n    return weights @ V\n"
+OTHER = """def attend(q, K, V):
+    scores = torch.einsum("d,md->m", q, K)
+    scores = scores - scores.max()
+    weights = scores.exp() / scores.exp().sum()
+    return torch.einsum("m,mv->v", weights, V)
+"""
+
+
+def with_answer(student: str, answer: str) -> Record:
+    made = record(student, student.title(), 2)
+    made.grades[0].answer = answer
+    return made
+
+
+def test_the_same_code_after_renaming_is_a_pair_to_look_at() -> None:
+    group = [with_answer(f"s{i}", USUAL) for i in range(6)]
+    group += [with_answer("ann", ODD), with_answer("bob", RENAMED), with_answer("eve", OTHER)]
+    pairs = similar.similar_pairs(group)
+    assert [(p.one.student_id, p.other.student_id, p.exercises) for p in pairs] == [("ann", "bob", ("attend",))]
+    assert pairs[0].share == 1.0
+    looks = {look.kind: look for look in report.things_to_look_at(group, [], report.ClassList(alike=pairs))}
+    assert [entry.messages[0].text["en"] for entry in looks["alike"].entries] == ["Bob (bob): 100% the same", "Ann (ann): 100% the same"]  # fmt: skip
+    assert all(record.points == 2 for record in group), "never punished by itself"
+
+
+def test_what_many_wrote_and_what_is_short_is_no_pair() -> None:
+    assert similar.similar_pairs([with_answer(f"s{i}", ODD) for i in range(6)]) == []
+    assert similar.similar_pairs([with_answer("ann", USUAL), with_answer("bob", USUAL)]) == []
+    assert similar.similar_pairs([with_answer("ann", "def attend(:"), with_answer("bob", "\0\ud800" * 40)]) == []
+    letters = [with_answer("ann", ODD), with_answer("bob", ODD)]
+    for made in letters:
+        made.grades[0].name = "02_q1"
+    assert similar.similar_pairs(letters) == [], "a letter is no code"

@@ -1,0 +1,316 @@
+"""A class graded again: one exercise mended, a run that was killed, workers on a cluster, what was set in nbgrader."""
+
+import contextlib
+import csv
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbgrader.api import Gradebook
+
+from autograder import exercise as catalogue
+from autograder import get
+from autograder.pipeline import cluster, grading, sandbox
+from autograder.pipeline.bookkeeping import BookkeepingError
+from autograder.pipeline.demo import SNIPPETS, cell_named, released, solutions
+from autograder.pipeline.grading import GradingError, grade
+from autograder.pipeline.kept import load_tried, save_tried
+from autograder.pipeline.records import Record
+
+LESSON = "02_qkv"
+STUDENTS = {"ann": {}, "bob": {"attend": "no_softmax", "relevance": "columns_of_K"}, "eve": {"relevance": "zeros"}}
+pytestmark = pytest.mark.xdist_group("regrade")
+
+
+def hand_in(pile: Path, student: str, snippets: dict[str, str]) -> None:
+    """A solved notebook with some answers replaced."""
+    notebook = nbformat.reads(released(LESSON, "en"), as_version=4)
+    for name, source in solutions(LESSON, "en").items():
+        cell_named(notebook, f"answer-{name}").source = SNIPPETS[snippets[name]].strip() if name in snippets else source
+    (pile / student).mkdir(parents=True, exist_ok=True)
+    nbformat.write(notebook, pile / student / f"{LESSON}.ipynb")
+
+
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("regrade")
+    for student, snippets in STUDENTS.items():
+        hand_in(folder / "pile", student, snippets)
+    grade(folder / "pile", folder / "out")
+    return folder / "pile", folder / "out"
+
+
+@pytest.fixture
+def graded(first_run: tuple[Path, Path], tmp_path: Path) -> tuple[Path, Path]:
+    """The pile, and a folder of grades of one's own."""
+    shutil.copytree(first_run[1], tmp_path / "out")
+    return first_run[0], tmp_path / "out"
+
+
+def points(records: list[Record]) -> dict[str, dict[str, float | None]]:
+    return {record.student_id: {grade.name: grade.points for grade in record.grades} for record in records}
+
+
+def in_the_books(out: Path) -> dict[str, float]:
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        return {s.student.id: s.score for s in book.assignment_submissions(LESSON)}
+
+
+def mend(monkeypatch: pytest.MonkeyPatch, name: str, **changes: object) -> None:
+    """Another definition of an exercise, as after an edit of its module."""
+    monkeypatch.setitem(catalogue._exercises, name, replace(get(name), **changes))  # type: ignore[arg-type]
+    monkeypatch.setattr(grading, "course_fingerprint", lambda lesson="": f"{name}, mended")
+
+
+def never(*arguments: object) -> None:
+    raise AssertionError("nothing is to be run again")
+
+
+def test_a_mended_exercise_is_judged_again_from_the_kept_answers(
+    graded: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A case that was too hard counts no more: who failed it gains, nothing runs, all else stays."""
+    pile, out = graded
+    before = points(grade(pile, out))
+    cases = get("attend").cases
+    failed = [i for i, line in enumerate(Record.load(out / "records/bob" / f"{LESSON}.json").grades[2].lines) if not line.passed]  # type: ignore[union-attr]  # fmt: skip
+    assert len(failed) == len(cases), "bob's answer passes no case"
+    # The reference is what was wrong: after the correction bob's answer is the right one, and the others' is not.
+    scope = {"torch": __import__("torch")}
+    exec(SNIPPETS["no_softmax"], scope)
+    mend(monkeypatch, "attend", reference=scope["attend"], mistakes=(), cases=tuple(replace(c, gradients=False) for c in cases))  # fmt: skip
+    plan = grading.fingerprint(grading.planned(get("attend"), 1))
+    monkeypatch.setattr(sandbox, "run", never)
+    monkeypatch.setattr(grading, "fingerprint", lambda plan: tried.plan)
+    tried = load_tried(out / "answers/bob" / f"{LESSON}.json.gz", "attend")
+    assert tried is not None and plan
+    for student in STUDENTS:  # the plans differ by student; here all count as unchanged
+        path = out / "answers" / student / f"{LESSON}.json.gz"
+        kept = load_tried(path, "attend")
+        assert kept is not None
+        save_tried(path, {"attend": replace(kept, plan=tried.plan)}, keep_others=True)
+    after = points(grade(pile, out, exercise="attend"))
+    assert {s: p["attend"] for s, p in after.items()} == {"ann": 0.0, "bob": 2.0, "eve": 0.0}
+    for student, now in after.items():
+        assert {k: v for k, v in now.items() if k != "attend"} == {k: v for k, v in before[student].items() if k != "attend"}  # fmt: skip
+    assert in_the_books(out) == {student: sum(now.values()) for student, now in after.items()}  # type: ignore[arg-type]
+    with open(out / "changes.csv", encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["student_id"], row["exercise"], row["before"], row["after"], row["gain"]) for row in rows] == [
+        ("ann", "attend", "2", "0", "-2"), ("eve", "attend", "2", "0", "-2"), ("bob", "attend", "0", "2", "2"),
+    ]  # fmt: skip
+    again = grade(pile, out)  # what was asked for is done: nothing to do, and nobody gained or lost
+    assert points(again) == after and not (out / "changes.csv").exists()
+
+
+def test_other_weights_need_no_run_and_other_inputs_only_that_exercise(
+    graded: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pile, out = graded
+    before = points(grade(pile, out))
+    cases = get("relevance").cases
+    mend(monkeypatch, "relevance", cases=(replace(cases[0], weight=5), *cases[1:]))
+    with monkeypatch.context() as nothing_runs:
+        nothing_runs.setattr(sandbox, "run", never)
+        assert points(grade(pile, out, exercise="relevance")) == before  # all or nothing was right
+    jobs: list[sandbox.Job] = []
+    really = sandbox.run
+    monkeypatch.setattr(sandbox, "run", lambda job: jobs.append(job) or really(job))
+    mend(monkeypatch, "relevance", cases=(replace(cases[0], draw=cases[1].draw), *cases[1:]))
+    monkeypatch.setattr(grading, "course_fingerprint", lambda lesson="": "mended once more")
+    assert points(grade(pile, out, exercise="relevance")) == before
+    assert len(jobs) == 3 and all(set(job.plan) == {"relevance"} for job in jobs)
+    tried = load_tried(out / "answers/ann" / f"{LESSON}.json.gz", "attend")
+    assert tried is not None and len(tried.seen) == len(get("attend").cases), "what is kept of the others stays"
+
+
+def test_a_new_file_is_graded_whole_and_another_lesson_is_left_alone(
+    graded: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pile, out = tmp_path / "pile", graded[1]
+    shutil.copytree(graded[0], pile)
+    hand_in(pile, "eve", {})
+    mend(monkeypatch, "entropy")  # of lesson 03
+    records = grade(pile, out, exercise="entropy")
+    assert [record.points for record in records if record.student_id in ("ann", "eve")] == [13, 13]
+    with pytest.raises(GradingError, match="no exercise is called 'entropie'; did you mean entropy"):
+        grade(pile, out, exercise="entropie")
+
+
+def test_the_exercises_of_another_lesson_and_released_texts_do_not_count(
+    first_run: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key tells what decides a grade, so that an edit elsewhere grades nobody anew."""
+    submission = grading.collect(first_run[0], grading.LESSONS)[0]
+    inputs = grading.Inputs(b"secret")
+    key = grading.key_of(submission, inputs)
+    assert submission.notebook is not None
+    text = next(cell for cell in submission.notebook.cells if cell.cell_type == "markdown")
+    text.source += " A slip mended."
+    assert grading.key_of(submission, inputs) == key
+    cell_named(submission.notebook, "answer-attend").source += "\n# another answer"
+    handed_in, deciding = grading.key_of(submission, inputs).split("-")
+    assert handed_in != key.split("-")[0] and deciding == key.split("-")[1]
+    prints = {lesson: grading.course_fingerprint(lesson) for lesson in ("02_qkv", "03_sqrt_dk", "")}
+    assert len(set(prints.values())) == 3
+
+
+def test_kept_answers_that_are_damaged_are_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    assert load_tried(path, "attend") is None
+    for content in (b"", b"no gzip", b"\x1f\x8b", __import__("gzip").compress(b'{"attend": {"seen": {"0": "[["}}}')):
+        path.write_bytes(content)
+        assert load_tried(path, "attend") is None
+    save_tried(path, {}, keep_others=True)
+    assert load_tried(path, "attend") is None
+
+
+def test_what_was_set_in_nbgrader_survives(graded: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Points by hand, comments, an extension, and the penalty that the instructor's own settings ask for."""
+    pile, out = graded
+    (out / "nbgrader/own_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
+    for student in STUDENTS:
+        os.utime(pile / student / f"{LESSON}.ipynb", (datetime(2026, 3, 10).timestamp(),) * 2)
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        book.update_or_create_assignment(LESSON, duedate="2026-03-05 00:00:00 UTC")
+        book.grant_extension(LESSON, "ann", days=14)
+        given = book.find_grade("relevance", LESSON, LESSON, "bob")
+        given.manual_score = 0.75
+        book.find_comment("answer-relevance", LESSON, LESSON, "bob").manual_comment = "close"
+        book.db.commit()
+    mend(monkeypatch, "attend")
+    records = grade(pile, out, exercise="attend")
+    assert len(records) == 3
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        late = {s.student.id: s.notebooks[0].late_submission_penalty for s in book.assignment_submissions(LESSON)}
+        assert late["ann"] is None and late["bob"] and late["eve"]
+        assert book.find_grade("relevance", LESSON, LESSON, "bob").manual_score == 0.75
+        assert book.find_comment("answer-relevance", LESSON, LESSON, "bob").manual_comment == "close"
+    with open(out / "grades.csv", encoding="utf-8-sig", newline="") as file:
+        rows = {row["student_id"]: row for row in csv.DictReader(file)}
+    assert rows["ann"]["points"] == "13" and rows["bob"]["relevance"] == "0.75"
+    assert rows["eve"]["points"] == "0", "all points off for being late"
+
+
+def test_own_settings_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "nbgrader").mkdir()
+    (tmp_path / "nbgrader/own_config.py").write_text("c.Nothing = (")
+    with pytest.raises(BookkeepingError, match=r"own_config\.py: SyntaxError"):
+        grading.Books(tmp_path, grading.LESSONS)
+
+
+# ------------------------------------------------------------------------------------------------- killed
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_and_gives_the_same_books(tmp_path: Path) -> None:
+    """SIGKILL at 20 random moments: nothing lost, nothing twice, the same totals as in one go."""
+    choice = random.Random(20)
+    for i in range(24):
+        names = {"attend": "no_softmax", "relevance": "columns_of_K", "attention_matrix": "softmax_over_queries"}
+        hand_in(tmp_path / "pile", f"s{i:02}", dict(choice.sample(sorted(names.items()), choice.randint(0, 3))))
+    words = [sys.executable, "-m", "autograder", "grade", str(tmp_path / "pile"), "--seed", "5", "--out"]
+    start = time.monotonic()
+    subprocess.run([*words, str(tmp_path / "whole")], check=True, capture_output=True)
+    whole = time.monotonic() - start
+    killed = 0
+    for _ in range(20):
+        run = subprocess.Popen([*words, str(tmp_path / "parts")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            run.wait(choice.uniform(0, 0.6 * whole))
+        killed += run.poll() is None
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+    last = subprocess.run([*words, str(tmp_path / "parts")], capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
+    assert killed >= 5
+    for name in ("grades.csv", "files.csv", "lms/gradebook.csv"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    assert books(tmp_path / "parts") == books(tmp_path / "whole")
+    assert len(list((tmp_path / "parts/records").glob("*/*.json"))) == 24
+    assert not list((tmp_path / "parts").rglob("*.tmp"))
+
+
+def books(out: Path) -> list[tuple[object, ...]]:
+    """Every score in nbgrader's gradebook."""
+    with contextlib.closing(sqlite3.connect(out / "gradebook.db")) as database:
+        return database.execute(
+            "SELECT a.student_id, b.name, g.auto_score, g.manual_score, g.needs_manual_grade FROM grade g "
+            "JOIN submitted_notebook n ON g.notebook_id = n.id JOIN submitted_assignment a ON n.assignment_id = a.id "
+            "JOIN base_cell b ON g.cell_id = b.id ORDER BY 1, 2"
+        ).fetchall()
+
+
+def test_a_killed_run_leaves_no_half_of_a_secret_or_gradebook(tmp_path: Path) -> None:
+    for name in ("secret.tmp", "gradebook.db.tmp"):
+        (tmp_path / name).write_text("half")
+    assert len(grading.secret_of(tmp_path)) == 32
+    grading.Books(tmp_path, grading.LESSONS)
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+# ------------------------------------------------------------------------------------------------- on a cluster
+
+
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[str]:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers:
+        yield workers.scheduler_address
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_gives_the_same_grades(first_run: tuple[Path, Path], tmp_path: Path, scheduler: str) -> None:
+    """A real scheduler with two workers; the secret stays here."""
+    pile, out = first_run
+    (tmp_path / "out").mkdir()
+    shutil.copyfile(out / "secret", tmp_path / "out/secret")
+    with cluster.dask_executor(scheduler) as pool:
+        records = grade(pile, tmp_path / "out", executor=pool)
+    assert points(records) == points(grade(pile, out))
+    assert in_the_books(tmp_path / "out") == in_the_books(out)
+
+
+@pytest.mark.slow
+def test_workers_with_another_version_of_the_course_are_refused(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = grading.course_fingerprint()
+    monkeypatch.setattr(cluster, "course_fingerprint", NewerCourse(old))
+    with pytest.raises(GradingError, match="another version of the course"), cluster.dask_executor(scheduler):
+        pass
+
+
+class NewerCourse:
+    """A fingerprint that is the worker's own there, and a newer one here."""
+
+    def __init__(self, old: str) -> None:
+        self.old, self.here = old, os.getpid()
+
+    def __call__(self) -> str:
+        return "newer" if os.getpid() == self.here else self.old
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    for address in ("tcp://127.0.0.1:9", "nonsense://x"):
+        with pytest.raises(GradingError, match="no Dask scheduler answers at"), cluster.dask_executor(address):
+            pass
+
+
+def test_without_distributed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(GradingError, match="pip install distributed"), cluster.dask_executor("local"):
+        pass
