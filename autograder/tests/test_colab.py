@@ -90,7 +90,7 @@ def lend(folder: Path, python: Path) -> None:
 
 def executed(notebook: nbformat.NotebookNode, kernel: str) -> nbformat.NotebookNode:
     notebook.metadata.kernelspec.name = kernel
-    NotebookClient(notebook, timeout=300, kernel_name=kernel).execute()
+    NotebookClient(notebook, timeout=600, kernel_name=kernel).execute()
     return notebook
 
 

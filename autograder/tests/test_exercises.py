@@ -282,8 +282,92 @@ def variance_of_all_pairs(q, k, sigma_q=1.0, sigma_k=1.0):
     return float(q.shape[-1] * sigma_q**2 * sigma_k**2), (q @ k.T).var(correction=0)
 
 
+def sequence_by_view(X, h_0, W_X, W_H, b):
+    B, T, d_in = X.shape
+    read = X.view(B * T, d_in) @ W_X
+    return sequence_of_reads(read.view(B, T, -1), h_0, W_H, b)
+
+
+def sequence_of_reads(read, h_0, W_H, b):
+    h, states = h_0, []
+    for read_t in read.unbind(1):
+        h = torch.tanh(read_t + h @ W_H + b)
+        states.append(h)
+    return torch.stack(states, 1)
+
+
+def sequence_from_the_first_reading(X, h_0, W_X, W_H, b):
+    return sequence_of_reads((X @ W_X)[:, :1].expand(-1, X.shape[1], -1), h_0, W_H, b)
+
+
+def neuron_by_row_products(x_t, h_prev, W_X, W_H, b, j):
+    return torch.tanh((x_t * W_X[j]).sum() + (h_prev * W_H[j]).sum() + b[j])
+
+
+def lstm_by_coded_gates(x_t, h_prev, c_prev, W_X, W_H, b):
+    i, f, g, o = (x_t @ W_X + h_prev @ W_H + b).split(W_X.shape[1] // 4, dim=-1)
+    c = torch.sigmoid(f) * c_prev + torch.sigmoid(g) * torch.tanh(i)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def norms_in_float32(H, W_H):
+    J, norms = torch.eye(len(W_H)), [torch.ones(())]
+    for h in H.float()[1:].flip(0):
+        J = (W_H.float() * (1 - h**2)) @ J
+        norms.append(torch.linalg.matrix_norm(J, 2))
+    return torch.stack(norms[::-1]).to(H.dtype)
+
+
+def matmul_by_flat_memory(A, B):
+    return (A.as_strided(A.shape, (A.shape[1], 1))[:, :, None] * B).sum(dim=1)
+
+
+def softmax_by_clamped_differences(scores, dim=-1):
+    e = torch.exp((scores - scores.amax(dim, keepdim=True)).clamp(min=-50))
+    return e / e.sum(dim, keepdim=True)
+
+
+def softmax_of_positive_axes(scores, dim=-1):
+    return torch.exp(scores - scores.logsumexp(max(dim, 0), keepdim=True))
+
+
+def embed_by_guessed_vocabulary(ids, W_E):
+    return torch.nn.functional.one_hot(ids).to(W_E.dtype) @ W_E
+
+
+def digits_while_positive(n, base=10):
+    digits = []
+    while n > 0:
+        digits.append(n % base)
+        n //= base
+    return digits, [base**i for i in range(1, len(digits) + 1)]
+
+
+def table_of_float32_angles(n_positions, d_model, base=10000.0, dtype=torch.float32):
+    angles = torch.arange(n_positions)[:, None] * base ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2).to(dtype)
+
+
+def rope_of_float32_angles(x, positions, base=10000.0):
+    angles = positions[..., None] * base ** (-torch.arange(0, x.shape[-1], 2) / x.shape[-1])
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat((a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()), dim=-1).to(x.dtype)
+
+
 # Wrong answers, the mistake that names each (None: no known one, so no name), and a case that must fail.
 WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
+    ("digit_periods", digits_while_positive, "zero_has_no_digits", "zero"),
+    ("sinusoidal_positions", table_of_float32_angles, "lower_precision", "float64"),
+    ("rope_half_split", rope_of_float32_angles, "lower_precision", "float64"),
+    ("matmul_as_inner_products", matmul_by_flat_memory, None, "noncontiguous"),
+    ("softmax", softmax_by_clamped_differences, None, "minus_infinity"),
+    ("softmax", softmax_of_positive_axes, "always_first_axis", "negative_dim"),
+    ("embed", embed_by_guessed_vocabulary, "one_hot_of_seen_ids", "batch"),
+    ("rnn_neuron", neuron_by_row_products, "rows_of_both", "two_and_two"),
+    ("rnn_sequence", sequence_by_view, None, "noncontiguous"),
+    ("rnn_sequence", sequence_from_the_first_reading, None, "square"),
+    ("lstm_step", lstm_by_coded_gates, "candidate_first", "vector"),
+    ("gradient_through_time", norms_in_float32, "lower_precision", "float64"),
     ("project_qkv", project_with_key_weights, "values_from_key_weights", "square"),
     ("attention_matrix", matrix_with_T, "all_axes_reversed", "batch"),
     ("self_attention", self_attention_with_T, "all_axes_reversed", "batch"),
@@ -420,7 +504,10 @@ def test_inputs(name: str) -> None:
     """Every seed draws other inputs, the same seed the same; some matrix is not contiguous."""
     first, again, other = ([x for call in calls(get(name), seed) for x in inputs_of(call)] for seed in (0, 0, 1))
     assert all(torch.equal(x, y) for x, y in zip(first, again))
-    assert not all(x.shape == y.shape and torch.equal(x, y) for x, y in zip(first, other))
+    if first:
+        assert not all(x.shape == y.shape and torch.equal(x, y) for x, y in zip(first, other))
+    else:  # numbers, lists and integer tensors only
+        assert str([c.args for c in calls(get(name), 0)]) != str([c.args for c in calls(get(name), 1)])
     if any(x.ndim >= 2 for x in first):
         assert not all(x.is_contiguous() for x in first)
 
@@ -513,7 +600,7 @@ def changes_seed(result: Any, args: tuple[Any, ...]) -> Any:
 
 
 SPOILED = {
-    "type": (spoiled(lambda result, args: "0.5"), "return|type|torch.Tensor"),
+    "type": (spoiled(lambda result, args: "0.5"), "return|type|Python|torch.Tensor"),
     "numpy": (spoiled(on_tensors(lambda x: x.detach().double().numpy())), "torch.Tensor"),
     "shape": (spoiled(on_tensors(lambda x: x.unsqueeze(0))), "shape"),
     "dtype": (spoiled(on_tensors(other_dtype)), "float(32|64)"),
@@ -632,7 +719,35 @@ FORBIDDEN_CALLS = {
     "torch.autograd.*": "torch.autograd.functional.jacobian(torch.tanh, x)",
     "torch.func.*": "torch.func.jacrev(torch.tanh)(x)",
     "torch.Tensor.backward": "x.requires_grad_().sum().backward()",
+    "torch.nn.functional.cross_entropy": "F.cross_entropy(x, x)",
+    "torch.nn.CrossEntropyLoss": "nn.CrossEntropyLoss()",
+    "torch.nn.functional.kl_div": 'F.kl_div(x, x, reduction="sum")',
+    "torch.nn.KLDivLoss": 'nn.KLDivLoss(reduction="sum")',
+    "torch.nn.Transformer": "nn.Transformer(4, 2, 1, 1)",
+    "torch.nn.TransformerEncoder": "nn.TransformerEncoder(nn.Linear(4, 4), 1)",
+    "torch.nn.TransformerDecoder": "nn.TransformerDecoder(nn.Linear(4, 4), 1)",
+    "torch.nn.TransformerEncoderLayer": "nn.TransformerEncoderLayer(4, 2)",
+    "torch.nn.TransformerDecoderLayer": "nn.TransformerDecoderLayer(4, 2)",
+    "torch.Tensor.numpy": "x.numpy()",
+    "torch.Tensor.tolist": "x.tolist()",
+    "torch.Tensor.__array__": "x.__array__()",
     "torch.distributions.*": "torch.distributions.Categorical(probs=x.softmax(0)).entropy()",
+    "torch.nn.functional.layer_norm": "F.layer_norm(x, (4,))",
+    "torch.nn.LayerNorm": "nn.LayerNorm(4)(x)",
+    "torch.layer_norm": "torch.layer_norm(x, (4,))",
+    "torch.native_layer_norm": "torch.native_layer_norm(x, (4,), None, None, 1e-5)",
+    "torch.nn.functional.rms_norm": "F.rms_norm(x, (4,))",
+    "torch.nn.RMSNorm": "nn.RMSNorm(4)(x)",
+    "torch.rms_norm": "torch.rms_norm(x, (4,))",
+    "torch.nn.BatchNorm1d": "nn.BatchNorm1d(2)(x.view(2, 2))",
+    "torch.nn.functional.batch_norm": "F.batch_norm(x.view(2, 2), None, None, training=True)",
+    "torch.nn.functional.group_norm": "F.group_norm(x.view(2, 2), 1)",
+    "torch.nn.functional.instance_norm": "F.instance_norm(x.view(1, 2, 2))",
+    "torch.batch_norm": "torch.batch_norm(x.view(2, 2), None, None, None, None, True, 0.1, 1e-5, False)",
+    "torch.native_batch_norm": "torch.native_batch_norm(x.view(2, 2), None, None, None, None, True, 0.1, 1e-5)",
+    "torch.group_norm": "torch.group_norm(x.view(2, 2), 1)",
+    "torch.native_group_norm": "torch.native_group_norm(x.view(2, 2), None, None, 2, 2, 1, 1, 1e-5)",
+    "torch.instance_norm": "torch.instance_norm(x.view(1, 2, 2), None, None, None, None, True, 0.1, 1e-5, False)",
     "torch.nn.RNN": "nn.RNN(4, 2)",
     "torch.nn.RNNCell": "nn.RNNCell(4, 2)",
     "torch.nn.LSTM": "nn.LSTM(4, 2)",
@@ -641,6 +756,11 @@ FORBIDDEN_CALLS = {
     "torch.rnn_tanh_cell": "torch.rnn_tanh_cell(x[None], x[None], x.diag(), x.diag())",
     "torch.lstm": "torch.lstm(x[None, None], (x[None, None],) * 2, [x.diag()] * 2, False, 1, 0.0, False, False, True)",
     "torch.lstm_cell": "torch.lstm_cell(x[None], (x[None], x[None]), x.diag().repeat(4, 1), x.diag().repeat(4, 1))",
+    "torch.nn.functional.unfold": "F.unfold(x.view(1, 1, 2, 2), 2)",
+    "torch.nn.Unfold": "nn.Unfold(2)(x.view(1, 1, 2, 2))",
+    "torch.nn.functional.pixel_unshuffle": "F.pixel_unshuffle(x.view(1, 1, 2, 2), 2)",
+    "torch.nn.PixelUnshuffle": "nn.PixelUnshuffle(2)(x.view(1, 1, 2, 2))",
+    "torch.pixel_unshuffle": "torch.pixel_unshuffle(x.view(1, 1, 2, 2), 2)",
     "torch.autograd.functional.jacobian": "torch.autograd.functional.jacobian(torch.tanh, x)",
     "torch.func.jacrev": "torch.func.jacrev(torch.tanh)(x)",
     "torch.func.jacfwd": "torch.func.jacfwd(torch.tanh)(x)",
@@ -682,6 +802,18 @@ def test_the_reference_is_no_answer(name: str) -> None:
 
 # Mutants that give the same values for every input that the contract allows: how their description begins, and why.
 EQUIVALENT = [
+    ("span_corruption", "tokens.tolist() → tokens in: for", "tensors of one number go into a list as numbers do"),
+    ("span_corruption", "hidden.tolist() → hidden in: for", "tensors of one truth value are as true as it is"),
+    ("online_softmax", "0.0 → 1.0 in: shift = ", "any finite number may stand in for a maximum of −inf"),
+    ("merge_blocks", "0.0 → 1.0 in: total = ", "any finite number may stand in for a total of −inf"),
+    ("flash_forward", "0.0 → 1.0 in: shift = ", "any finite number may stand in for a maximum of −inf"),
+    ("flash_forward", "1.0 → 2.0 in: return", "0 divided by any number"),
+    ("parameter_count", "8 → 9 in: signature", "how often heads divide the columns changes no count"),
+    (
+        "label_smoothing_loss",
+        "0 → 1 in: right = ",
+        "a class put in the place of an ignored one, whose loss is taken away",
+    ),
     (
         "scaled_dot_product_attention",
         "if mask is not None and mask.dtype != torch.bool",

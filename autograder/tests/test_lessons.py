@@ -22,7 +22,7 @@ def released(lesson: str, language: str) -> nbformat.NotebookNode:
 
 
 def executed(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
     return notebook
 
 
