@@ -16,7 +16,7 @@ BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) --constraint constraints.txt
 
-.PHONY: grade formgrader report test test-all lab build lint bench bench-gpu clean
+.PHONY: grade formgrader report test test-all lab build solutions lint bench bench-gpu clean
 
 grade: $(VENV)/.instructor
 	@if [ "$(SUBMISSIONS)" = "$(SAMPLE)" ]; then $(BIN)/python -m autograder demo $(SAMPLE); fi
@@ -36,6 +36,9 @@ test-all: $(VENV)/.test
 
 lab: $(VENV)/.instructor
 	$(BIN)/jupyter lab lessons
+
+solutions: $(VENV)/.instructor
+	$(BIN)/python -m autograder solutions build/solutions
 
 build: $(VENV)/.instructor
 	$(BIN)/python -m autograder build

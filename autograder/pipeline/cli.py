@@ -182,6 +182,20 @@ def release(
 
 
 @app.command()
+def solutions(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write to; keep it from students.")],
+    lesson: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this lesson; may be repeated.")] = None,
+) -> None:
+    """Write solved, executed notebooks of all lessons in both languages, for instructors."""
+    from autograder.pipeline.solved import SolvedError, write_solved
+
+    try:
+        write_solved(ROOT, out, lesson or (), tell=print)
+    except SolvedError as problem:
+        refuse(str(problem))
+
+
+@app.command()
 def report(out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that grade wrote.")]) -> None:
     """Write tables and pages anew, with the points given by hand in nbgrader since."""
     with one_line(out):

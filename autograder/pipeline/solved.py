@@ -1,0 +1,51 @@
+"""Solved and executed notebooks, for instructors only."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from autograder.pipeline.authoring import LANGUAGES, load_lesson, solved_notebook
+
+CELL_SECONDS = 900  # lesson 08 trains a model in one cell
+
+
+class SolvedError(RuntimeError):
+    """Why a notebook could not be made, in one line."""
+
+
+def write_solved(
+    root: Path, out: Path, lessons: Sequence[str] = (), tell: Callable[[Path], None] = lambda path: None
+) -> list[Path]:
+    """Run the lessons with their solutions and write them to ``out/LANGUAGE/LESSON.ipynb``.
+
+    Args:
+        root: the course.
+        out: any folder; an older notebook of the same name is replaced.
+        lessons: ids such as "02_qkv"; none: all of them.
+        tell: is told each file as it is there.
+
+    Raises:
+        SolvedError: for a lesson that is not there, or a cell that stops.
+    """
+    sources = {path.stem: path for path in sorted((root / "solutions").glob("[0-9][0-9]_*.py"))}
+    for name in lessons:
+        if name not in sources:
+            raise SolvedError(f"no lesson is called {name}; there are {', '.join(sources)}")
+    written = []
+    for name in lessons or sources:
+        lesson = load_lesson(sources[name])
+        for language in LANGUAGES:
+            notebook = solved_notebook(lesson, language)
+            try:
+                NotebookClient(notebook, timeout=CELL_SECONDS, kernel_name="python3").execute()
+            except CellExecutionError as problem:
+                raise SolvedError(f"{name} ({language}) stops with {problem.ename}: {problem.evalue}") from None
+            path = out / language / f"{name}.ipynb"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            nbformat.write(notebook, path)
+            written.append(path)
+            tell(path)
+    return written
