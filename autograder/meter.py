@@ -35,24 +35,29 @@ class Held:
 class Ledger:
     """What is alive; a view shares its storage and costs nothing, nor does anything that lies in an argument's memory."""
 
-    given: set[int]
+    given: dict[int, int]  # storages of the arguments, with their bytes when the answer began
     held: dict[int, Held] = field(default_factory=dict)
+    total: int = 0  # elements of all that is held, the dead among them that nobody has looked for yet
     reading: Reading = field(default_factory=Reading)
 
     def enter(self, x: Tensor) -> None:
         storage = x.untyped_storage()
         key = storage._cdata
-        if key in self.given:
+        bytes_made = storage.nbytes() - self.given.get(key, 0)
+        if bytes_made <= 0:
             return
-        elements = storage.nbytes() // x.element_size()
+        elements = bytes_made // x.element_size()
         reference = StorageWeakRef(storage)
+        self.total += elements - (self.held[key].elements if key in self.held else 0)
         self.held[key] = Held(lambda: not reference.expired(), elements)
         self.reading.largest = max(self.reading.largest, elements)
 
     def settle(self) -> None:
-        """Forget the dead, add up the living."""
-        self.held = {key: item for key, item in self.held.items() if item.alive()}
-        self.reading.peak = max(self.reading.peak, sum(item.elements for item in self.held.values()))
+        """Forget the dead, add up the living; not needed where even with the dead there is no new peak."""
+        if self.total > self.reading.peak:
+            self.held = {key: item for key, item in self.held.items() if item.alive()}
+            self.total = sum(item.elements for item in self.held.values())
+            self.reading.peak = max(self.reading.peak, self.total)
 
 
 class Meter(TorchDispatchMode):
@@ -66,7 +71,7 @@ class Meter(TorchDispatchMode):
 
     def __init__(self, arguments: list[Tensor]) -> None:
         super().__init__()
-        self.ledger = Ledger({x.untyped_storage()._cdata for x in arguments})
+        self.ledger = Ledger({(s := x.untyped_storage())._cdata: s.nbytes() for x in arguments})
 
     @property
     def reading(self) -> Reading:
@@ -74,7 +79,7 @@ class Meter(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        for x in torch.utils._pytree.tree_leaves(result):
+        for x in [result] if isinstance(result, Tensor) else torch.utils._pytree.tree_leaves(result):
             if isinstance(x, Tensor):
                 self.ledger.enter(x)
         self.ledger.settle()

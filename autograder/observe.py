@@ -114,11 +114,17 @@ def run_module(answer: Any, sizes: tuple[int, ...], state: dict[str, Tensor], *i
         raise TypeError(f"the class should be a torch.nn.Module, not {type(model).__name__}")
     dtype = next(iter(state.values())).dtype
     model = model.to(dtype).eval()
-    fit(model.state_dict(), state)
+    fit(state_of(model), state)
     with torch.no_grad():
         other = {name: value.detach().flip(-1) + 0.5 for name, value in state.items()}
         stateless(model, other, fresh(inputs, False), fresh(kwargs, False))
     return stateless(model, state, inputs, kwargs)
+
+
+def state_of(model: torch.nn.Module) -> dict[str, Tensor]:
+    """The parameters and saved buffers that a module really has, whatever its own methods say."""
+    named = dict(torch.nn.Module.named_parameters(model, remove_duplicate=False))
+    return {**torch.nn.Module.state_dict(model), **named}
 
 
 def fit(own: dict[str, Tensor], asked: dict[str, Tensor]) -> None:
@@ -158,7 +164,7 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
     with settings_kept() as changed_settings, watch(forbidden, sightings), torch.enable_grad():
         try:
             if call.metered:
-                with torch.no_grad(), Meter(list(tensors_in([args, kwargs]))) as meter:
+                with Meter(list(tensors_in([args, kwargs]))) as meter:
                     reading = meter.reading
                     value = DRIVERS[driver](answer, *args, **kwargs)
             else:

@@ -142,6 +142,43 @@ def test_a_parameter_of_another_shape_is_named() -> None:
     assert "W should have shape [3, 2], not [3, 3]" in only(decide(exercise, [seen], 0)).difference["en"]
 
 
+def test_what_a_class_says_of_itself_is_not_believed() -> None:
+    class Says(nn.Module):
+        def __init__(self, d_in: int, d_out: int) -> None:
+            super().__init__()
+            self.sizes = d_in, d_out
+
+        def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Tensor]:
+            return {"W": torch.zeros(*self.sizes), "b": torch.zeros(self.sizes[1])}
+
+        def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+            return scale * x @ self.W + self.b
+
+    exercise = exercise_of(Affine, Case("c", LABEL, draw_affine), "module")
+    assert "missing: W, b" in only(verdict_on(exercise, Says)).difference["en"]
+
+
+def test_a_buffer_that_is_not_saved_is_nobody_s_business() -> None:
+    class WithTable(nn.Module):
+        def __init__(self, d_in: int, d_out: int) -> None:
+            super().__init__()
+            self.W = nn.Parameter(torch.zeros(d_in, d_out))
+            self.b = nn.Parameter(torch.zeros(d_out))
+            self.register_buffer("table", torch.ones(3), persistent=False)
+
+        def forward(self, x: Tensor, scale: float = 1.0) -> Tensor:
+            return scale * x @ self.W + self.b
+
+    class WithSavedTable(WithTable):
+        def __init__(self, d_in: int, d_out: int) -> None:
+            super().__init__(d_in, d_out)
+            self.register_buffer("saved", torch.ones(3))
+
+    exercise = exercise_of(Affine, Case("c", LABEL, draw_affine), "module")
+    assert verdict_on(exercise, WithTable).passed
+    assert "not asked for: saved" in only(verdict_on(exercise, WithSavedTable)).difference["en"]
+
+
 def test_the_course_s_own_class_is_no_answer() -> None:
     exercise = exercise_of(Affine, Case("c", LABEL, draw_affine), "module")
 
@@ -184,6 +221,23 @@ def test_an_exception_can_be_asked_for() -> None:
     assert verdict_on(exercise, other_words).passed
     assert "it returns a result" in only(verdict_on(exercise, lambda n: n // 2)).difference["en"]
     assert "KeyError" in only(verdict_on(exercise, other_exception)).difference["en"]
+
+
+def test_to_refuse_everything_earns_nothing() -> None:
+    cases = (Case("c", LABEL, lambda d: (4,)), Case("odd", LABEL, lambda d: (3,), raises="ValueError"))
+    exercise = Exercise("sample", "00", 2, 1, half, cases, ())
+
+    def refuses(n: int) -> int:
+        raise ValueError
+
+    def right(n: int) -> int:
+        if n & 1:
+            raise ValueError("odd")
+        return n >> 1
+
+    assert verdict_on(exercise, refuses).points == 0
+    assert verdict_on(exercise, lambda n: n // 2).points == 1
+    assert verdict_on(exercise, right).points == 2
 
 
 # ---------------------------------------------------------------------------------------------------------- lists

@@ -636,7 +636,9 @@ def touched(name: str, how: str) -> list[bool]:
 def test_each_rule_for_all_is_judged(name: str, how: str) -> None:
     make, words = SPOILED[how]
     verdict = judge(name, make(get(name).reference))
-    for case, spoilt in zip(verdict.cases, touched(name, how)):
+    for asked, case, spoilt in zip(get(name).cases, verdict.cases, touched(name, how)):
+        if asked.raises:  # counts only beside an ordinary case that passes
+            continue
         assert case.passed != spoilt, case.name
         assert case.difference is None or re.search(words, case.difference["en"]), case
     assert torch.get_default_dtype() == torch.float32

@@ -108,6 +108,26 @@ SOURCES = {
     "beside a magic": ("%matplotlib inline\n!ls\nF.scaled_dot_product_attention(1)", SDPA, 3),
     "operator": ("def f(a, b):\n    return a @ b", "torch.Tensor.__matmul__", 2),
     "course": ("from course_lib.attention import softmax\nsoftmax(1)", "", 1),
+    "own name for torch": ("def f(s):\n    t = torch\n    u = t\n    return u.softmax(s, -1)", "torch.softmax", 4),
+    "unpacked": ("a, b = torch, 1\na.softmax(1)", "torch.softmax", 2),
+    "walrus": ("(t := torch.nn.functional).softmax(1)\nt.relu(1)", "torch.nn.functional.relu", 2),
+    "default value": ("def f(s, t=torch):\n    return t.softmax(s, -1)", "torch.softmax", 2),
+    "loop": ("for t in (torch,):\n    t.softmax(1)", "torch.softmax", 2),
+    "hidden by an import": (
+        "def unused():\n    import math as torch\n\ndef f(s):\n    return torch.softmax(s)",
+        "torch.softmax",
+        5,
+    ),
+    "a line that begins with a percent sign": (
+        "def f(s):\n    _ = (7\n% 2)\n    return torch.softmax(s)",
+        "torch.softmax",
+        4,
+    ),
+    "beside a question": ("torch?\ntorch.softmax(1)", "torch.softmax", 2),
+    "percent sign and question": ("torch?\n_ = (7\n% 2)\ntorch.softmax(1)", "torch.softmax", 4),
+    "inside a magic": ("%time shares = torch.softmax(1)", "torch.softmax", 1),
+    "inside a cell magic": ("%%time\nx = 1\ntorch.softmax(1)", "torch.softmax", 2),
+    "getattr with a plain name": ("def f(s):\n    return getattr(torch, 'softmax')(s)", "torch.softmax", 2),
     "reference": ("import autograder\nautograder.get('attend').reference(1)", "", 2),
 }
 
@@ -148,6 +168,8 @@ BACK_DOOR_SOURCES = [
     "def f(p):\n    return p.grad_fn(p)",
     "import torch.autograd.forward_ad as fw\nfw.dual_level()",
     "from autograder.functions import Equivariant\nEquivariant(1, 2)",
+    "def f(s, dim):\n    t = torch\n    return t._softmax(s, dim, False)",
+    "def f(s):\n    return torch.jit.script(s)",
 ]
 
 
@@ -163,6 +185,13 @@ UNUSUAL = {
     "import gc\ngc.get_objects()": "gc.get_objects",
     "F.scaled_dot_product_attention(q, q, q)": SDPA,
     "exec('1')": "exec",
+    "getattr(torch, '_soft' + 'max')": "getattr",
+    "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor()": "concurrent.futures.ThreadPoolExecutor",
+    "try:\n    1 / 0\nexcept Exception as e:\n    e.__traceback__.tb_frame.f_back": "tb_frame",
+    "check.__globals__['observe']": "__globals__",
+    "get_ipython().run_cell('x')": "get_ipython",
+    "[torch][0]._softmax(1)": "_softmax",
+    "x = (": "code that cannot be read as Python",
 }
 
 
@@ -176,3 +205,23 @@ def test_usual_code_is_not_listed():
         "from autograder import check, hint\nimport math, sys\ncheck('attend', attend)\nprint(sys.version)\nq.T @ k"
     )
     assert unusual_in_source(source, [SDPA]) == []
+    magics = "%matplotlib inline\n!pip install torch\nfrom google.colab import drive\ndrive.mount('/content/drive')\nx = getattr(x, 'T')"
+    assert unusual_in_source(magics, [SDPA]) == []
+    own = "class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self._cache = None\n"
+    assert unusual_in_source(own, [SDPA]) == []
+
+
+def test_torch_s_unlisted_functions_are_seen_while_they_run():
+    seen: list[Sighting] = []
+    with watch(["torch.softmax"], seen), pytest.raises(ForbiddenCall):
+        getattr(torch, "_soft" + "max")(x, -1, False)
+    assert [sighting.name for sighting in seen] == ["torch._softmax"]
+
+
+def test_torch_s_own_use_of_them_is_none_of_ours():
+    seen: list[Sighting] = []
+    with watch(["torch.softmax"], seen):
+        values = torch.unique(torch.tensor([2, 1, 2]))
+        torch.nn.utils.parametrizations.orthogonal(nn.Linear(2, 2))(torch.ones(1, 2))
+        torch.block_diag(torch.ones(1, 1), torch.ones(2, 2)).norm()
+    assert values.tolist() == [1, 2] and seen == []

@@ -60,3 +60,13 @@ def test_a_view_keeps_its_whole_storage_alive():
         return kept + 1
 
     assert reading(view).peak == N * M + M
+
+
+def test_what_is_hidden_in_an_argument_s_memory_counts():
+    def hidden(q):
+        storage = q.untyped_storage()
+        before = storage.nbytes()
+        storage.resize_(before + 4 * N * M)
+        return torch.empty(0).set_(storage, before // 4, (N, M)).fill_(1.0)
+
+    assert reading(hidden, torch.ones(N, D)).largest == N * M
