@@ -459,6 +459,70 @@ def ticking_clocks(frequencies: Sequence[float], seconds: float = 0.5, start: in
     return SVG(f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="140">{"".join(dials)}</svg>')  # type: ignore[no-untyped-call,unused-ignore]
 
 
+def walking_tiles(rows: int, columns: int, causal: bool = False, seconds: float = 0.6) -> Any:
+    """A small moving picture: how tiled attention walks over the score matrix, one tile at a time.
+
+    It is an SVG that moves by itself, so it also runs in a saved page; where nothing can move it shows one moment.
+
+    Args:
+        rows: blocks of queries.
+        columns: blocks of keys.
+        causal: leave out the tiles that lie in the future (aligned at the bottom right).
+        seconds: the time that one tile takes.
+
+    Returns:
+        An `IPython.display.SVG`.
+    """
+    from IPython.display import SVG
+
+    steps = [(i, j) for i in range(rows) for j in range(columns) if not causal or j - i <= columns - rows]
+    still = len(steps) // 2 + 1
+    moments = [*steps, (rows, -1), (rows, -1)]  # at the end everything rests for two beats
+
+    def box(x: float, y: float, w: float, h: float, colours: Sequence[str], text: str = "") -> str:
+        moves = (
+            f'<animate attributeName="fill" values="{";".join(colours)}" calcMode="discrete" '
+            f'dur="{len(moments) * seconds:.2f}s" repeatCount="indefinite"/>'
+            if len(set(colours)) > 1
+            else ""
+        )
+        label = f'<text x="{x + w / 2}" y="{y + h / 2 + 5}">{text}</text>' if text else ""
+        frame = f'stroke="#777777" fill="{colours[still % len(colours)]}"'
+        return f'<rect x="{x}" y="{y}" width="{w}" height="{h}" {frame}>{moves}</rect>{label}'
+
+    side, left, top = 46, 86, 66
+    drawn: list[str] = []
+    for j in range(columns):
+        drawn.append(
+            box(left + side * j, 28, side - 4, 26, [SKY if at == j else "white" for _, at in moments], f"{j + 1}")
+        )
+    for i in range(rows):
+        y = top + side * i
+        here = [at for at, _ in moments]
+        drawn.append(box(40, y, 34, side - 4, [SKY if at == i else "white" for at in here], f"{i + 1}"))
+        drawn.append(
+            box(
+                left + side * columns + 10, y, 34, side - 4,
+                ["white" if at < i else AMBER if at == i else GREEN for at in here], f"{i + 1}",
+            )
+        )  # fmt: skip
+        for j in range(columns):
+            colours = [ORANGE if at == (i, j) else "white" for at in moments]
+            drawn.append(box(left + side * j, y, side - 4, side - 4, colours if (i, j) in steps else ["#DDDDDD"]))
+    middle = left + side * columns / 2
+    for x, under, text in (
+        (middle, 20, "K, V"), (20, top + side * rows / 2, "Q"), (left + side * columns + 27, 54, "O"),
+        (middle, top + side * rows + 18, "S, P: one tile at a time"),
+    ):  # fmt: skip
+        drawn.append(f'<text x="{x}" y="{under}">{text}</text>')
+    width, height = left + side * columns + 60, top + side * rows + 30
+    return SVG(  # type: ignore[no-untyped-call,unused-ignore]
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" text-anchor="middle" role="img" '
+        f'aria-label="{len(steps)} tiles of the score matrix, visited one after the other" '
+        f'font-family="sans-serif" font-size="14">{"".join(drawn)}</svg>'
+    )
+
+
 def knob(draw: Callable[..., object], **sliders: tuple[float, float, float, float]) -> None:
     """Show a picture with a slider for each of its numbers; a static picture where there are no widgets.
 

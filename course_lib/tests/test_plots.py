@@ -223,6 +223,18 @@ def test_ticking_clocks_are_an_svg_whose_slow_clock_takes_longer():
     assert all((move.get("from"), move.get("to")) == ("0.00", "360.00") for move in moves)  # clockwise, from twelve
 
 
+@pytest.mark.parametrize(("causal", "visited"), [(False, 12), (True, 9)])
+def test_walking_tiles_light_up_one_after_the_other(causal, visited):
+    picture = ElementTree.fromstring(plots.walking_tiles(3, 4, causal=causal, seconds=0.5).data)
+    moves = [move.get("values").split(";") for move in picture.iter("{http://www.w3.org/2000/svg}animate")]
+    assert {len(move) for move in moves} == {visited + 2}
+    tiles = [move for move in moves if plots.ORANGE in move]
+    assert sorted(move.index(plots.ORANGE) for move in tiles) == list(range(visited))
+    assert all(move.count(plots.ORANGE) == 1 for move in tiles)  # and is forgotten
+    outputs = [move for move in moves if plots.GREEN in move]
+    assert len(outputs) == 3 and all(move[-1] == plots.GREEN for move in outputs)
+
+
 def test_knob_without_a_kernel_draws_once_at_the_start_values():
     seen = []
     plots.knob(lambda **numbers: seen.append(numbers), temperature=(0.1, 5.0, 0.1, 1.0), d_k=(1, 64, 1, 8))
