@@ -378,13 +378,13 @@ ax = plots.heat_map(
 #
 # The layer of `decode_step` reads a whole prompt from an empty cache, at most `chunk_size` tokens at a time. The result must equal one causal pass: all $N$ outputs, and the full cache. Positions run on from chunk to chunk; the last chunk may be shorter. $N>L$: a `ValueError`.
 #
-# **Memory is metered** in one case: $N=512$, chunks of 16. No tensor you make, nor all that are alive at one moment together, may have more than $N^2/2$ entries. An $N\times N$ mask counts too, even if you only take slices of it. Smaller steps than `chunk_size` are fine.
+# **Memory is metered** in one case: $N=512$, chunks of 16. No tensor you make, nor all that are alive at one moment together, may have more than $N^2/2$ entries. An $N\times N$ mask counts too, even if you only take slices of it. The meter sees torch only, so `.numpy()` and `.tolist()` are not allowed. Smaller steps than `chunk_size` are fine.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `prefill_in_chunks` · 難度 4／5 · 25 分鐘 · 滿分 4 分
 #
 # 讓 `decode_step` 的那一層從空的快取開始，讀完整個提示，一次最多 `chunk_size` 個詞元。結果要等於一次算完的因果注意力：全部 $N$ 個輸出，加上完整的快取。位置一塊接一塊地數下去；最後一塊可以比較短。$N>L$ 時要 raise `ValueError`。
 #
-# 其中一種情況會**量記憶體**：$N=512$，一塊 16 個。你造出的任何一個張量，以及同一時刻存在的全部加起來，都不能超過 $N^2/2$ 個元素。$N\times N$ 的遮罩也算，就算只取其中一塊。每次處理得比 `chunk_size` 少也可以。
+# 其中一種情況會**量記憶體**：$N=512$，一塊 16 個。你造出的任何一個張量，以及同一時刻存在的全部加起來，都不能超過 $N^2/2$ 個元素。$N\times N$ 的遮罩也算，就算只取其中一塊。量測只看得到 torch，所以不能用 `.numpy()` 和 `.tolist()`。每次處理得比 `chunk_size` 少也可以。
 # %% exercise="prefill_in_chunks"
 def prefill_in_chunks(
     tokens: Tensor,

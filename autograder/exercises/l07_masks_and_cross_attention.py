@@ -14,6 +14,7 @@ from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.l04_multi_head import MultiHeadAttention
 from autograder.exercises.shared import (
     ATTENTION_BUILT_INS,
+    TRANSFORMER_BUILT_INS,
     float64,
     gradients,
     half_precision,
@@ -24,13 +25,6 @@ from autograder.functions import SmallDecoder
 from autograder.text import Text, both
 
 LESSON = "07_masks_and_cross_attention"
-TRANSFORMER_BUILT_INS = (
-    "torch.nn.Transformer",
-    "torch.nn.TransformerDecoder",
-    "torch.nn.TransformerDecoderLayer",
-    "torch.nn.TransformerEncoder",
-    "torch.nn.TransformerEncoderLayer",
-)
 
 # ------------------------------------------------------------------------------------------------ causal_mask
 
@@ -1777,7 +1771,7 @@ exercise(
     driver="module",
     reference=DecoderLayer,
     results=("output",),
-    forbidden=(*ATTENTION_BUILT_INS, *TRANSFORMER_BUILT_INS),
+    forbidden=TRANSFORMER_BUILT_INS,
     cases=[
         Case("no_mask", both("no masks, N ≠ M", "沒有遮罩，N ≠ M"), lambda d: draw_decoding(d, 3, 5), 3),
         Case(

@@ -11,19 +11,11 @@ import torch
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import ATTENTION_BUILT_INS, float64, gradients, noncontiguous
+from autograder.exercises.shared import TRANSFORMER_BUILT_INS, float64, gradients, noncontiguous
 from autograder.functions import Copyist, DecoderBlock, EncoderBlock, SmallEncoder, TargetReader
 from autograder.text import both
 
 LESSON = "08_transformer"
-WHOLE_BUILT_INS = (
-    *ATTENTION_BUILT_INS,
-    "torch.nn.Transformer",
-    "torch.nn.TransformerEncoder",
-    "torch.nn.TransformerDecoder",
-    "torch.nn.TransformerEncoderLayer",
-    "torch.nn.TransformerDecoderLayer",
-)
 LOSS_BUILT_INS = (
     "torch.nn.functional.cross_entropy",
     "torch.nn.CrossEntropyLoss",
@@ -87,7 +79,7 @@ exercise(
     difficulty=2,
     reference=encoder,
     results=("x",),
-    forbidden=WHOLE_BUILT_INS,
+    forbidden=TRANSFORMER_BUILT_INS,
     cases=[
         Case(
             "two_layers",
@@ -390,7 +382,7 @@ exercise(
     difficulty=2,
     reference=decoder,
     results=("x",),
-    forbidden=WHOLE_BUILT_INS,
+    forbidden=TRANSFORMER_BUILT_INS,
     cases=[
         Case(
             "two_layers",
@@ -653,7 +645,7 @@ exercise(
     difficulty=3,
     reference=transformer_logits,
     results=("logits",),
-    forbidden=WHOLE_BUILT_INS,
+    forbidden=TRANSFORMER_BUILT_INS,
     cases=[
         Case(
             "right_padding",
@@ -1094,7 +1086,7 @@ exercise(
     difficulty=3,
     reference=label_smoothing_loss,
     results=("loss",),
-    forbidden=(*WHOLE_BUILT_INS, *LOSS_BUILT_INS),
+    forbidden=(*TRANSFORMER_BUILT_INS, *LOSS_BUILT_INS),
     cases=[
         Case(
             "all_count",
@@ -1550,7 +1542,7 @@ exercise(
     difficulty=3,
     reference=greedy_decode,
     results=("tokens",),
-    forbidden=WHOLE_BUILT_INS,
+    forbidden=TRANSFORMER_BUILT_INS,
     cases=[
         Case(
             "different_ends",

@@ -13,14 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.l07_masks_and_cross_attention import TRANSFORMER_BUILT_INS
-from autograder.exercises.shared import ATTENTION_BUILT_INS, float64, half_precision, noncontiguous
+from autograder.exercises.shared import TRANSFORMER_BUILT_INS, WAYS_OUT_OF_TORCH, float64, half_precision, noncontiguous
 from autograder.text import both
 
 LESSON = "09_flash_attention"
-BUILT_INS = (*ATTENTION_BUILT_INS, *TRANSFORMER_BUILT_INS)
-# The meter sees torch only: whoever leaves it would compute unseen.
-WAYS_OUT_OF_TORCH = ("torch.Tensor.numpy", "torch.Tensor.tolist", "torch.Tensor.__array__")
 
 # -------------------------------------------------------------------------------------------- attention_bytes
 
@@ -234,7 +230,7 @@ exercise(
     difficulty=3,
     reference=online_softmax,
     results=("new_max", "new_sum"),
-    forbidden=BUILT_INS,
+    forbidden=TRANSFORMER_BUILT_INS,
     cases=[
         Case("rises", both("the block lies higher", "這一塊比較高"), lambda d: draw_step(d, 4, b=3, rise=2.0), 2),
         Case("falls", both("the block lies lower", "這一塊比較低"), lambda d: draw_step(d, 4, b=5, rise=-3.0), 2),
@@ -430,7 +426,7 @@ exercise(
     difficulty=3,
     reference=merge_blocks,
     results=("out", "lse"),
-    forbidden=BUILT_INS,
+    forbidden=TRANSFORMER_BUILT_INS,
     cases=[
         Case("rows", both("four queries", "四個查詢"), lambda d: draw_pair(d, 4, d_v=3), 2),
         Case("heads", both("a batch with heads", "有批次與多頭"), lambda d: draw_pair(d, 2, 3, 5, d_v=2), 2),
@@ -687,7 +683,7 @@ exercise(
     reference=flash_forward,
     plain=plain_forward,
     results=("output", "lse"),
-    forbidden=(*BUILT_INS, *WAYS_OUT_OF_TORCH),
+    forbidden=(*TRANSFORMER_BUILT_INS, *WAYS_OUT_OF_TORCH),
     cases=[
         Case("whole_blocks", both("three whole blocks", "剛好三塊"), lambda d: (*draw_qkv(d, 2, 3, 5, 6, 4, 3), 2)),
         Case(
@@ -1026,7 +1022,7 @@ exercise(
     reference=flash_backward,
     plain=plain_backward,
     results=("dq", "dk", "dv"),
-    forbidden=(*BUILT_INS, *WAYS_OUT_OF_TORCH, "torch.autograd.*", "torch.func.*", "torch.Tensor.backward"),
+    forbidden=(*TRANSFORMER_BUILT_INS, *WAYS_OUT_OF_TORCH, "torch.autograd.*", "torch.func.*", "torch.Tensor.backward"),
     cases=[
         Case("whole_blocks", both("three whole blocks", "剛好三塊"), draw_backward_by_default, 1.5),
         Case(

@@ -13,7 +13,13 @@ import torch
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import ATTENTION_BUILT_INS, float64, noncontiguous, transposed_memory
+from autograder.exercises.shared import (
+    ATTENTION_BUILT_INS,
+    WAYS_OUT_OF_TORCH,
+    float64,
+    noncontiguous,
+    transposed_memory,
+)
 from autograder.text import both
 
 LESSON = "10_kv_cache"
@@ -747,7 +753,7 @@ exercise(
     difficulty=4,
     reference=prefill_in_chunks,
     results=("out", "cache"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=(*ATTENTION_BUILT_INS, *WAYS_OUT_OF_TORCH),
     cases=[
         Case(
             "even",

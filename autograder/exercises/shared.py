@@ -14,6 +14,16 @@ ATTENTION_BUILT_INS = (
     "torch.nn.MultiheadAttention",
     "torch.nn.functional.multi_head_attention_forward",
 )
+TRANSFORMER_BUILT_INS = (
+    *ATTENTION_BUILT_INS,
+    "torch.nn.Transformer",
+    "torch.nn.TransformerEncoder",
+    "torch.nn.TransformerDecoder",
+    "torch.nn.TransformerEncoderLayer",
+    "torch.nn.TransformerDecoderLayer",
+)
+# The meter sees torch only.
+WAYS_OUT_OF_TORCH = ("torch.Tensor.numpy", "torch.Tensor.tolist", "torch.Tensor.__array__", "torch.Tensor.__dlpack__")
 
 Drawing = Callable[[Draw], tuple[Any, ...]]
 

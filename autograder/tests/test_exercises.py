@@ -732,6 +732,7 @@ FORBIDDEN_CALLS = {
     "torch.nn.TransformerDecoderLayer": "nn.TransformerDecoderLayer(4, 2)",
     "torch.Tensor.numpy": "x.numpy()",
     "torch.Tensor.tolist": "x.tolist()",
+    "torch.Tensor.__dlpack__": "x.__dlpack__()",
     "torch.Tensor.__array__": "x.__array__()",
     "torch.distributions.*": "torch.distributions.Categorical(probs=x.softmax(0)).entropy()",
     "torch.nn.functional.layer_norm": "F.layer_norm(x, (4,))",
