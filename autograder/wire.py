@@ -29,6 +29,7 @@ DTYPES = {
 }  # fmt: skip
 MAX_TEXT = 1 << 27  # characters of one message
 MAX_DIMENSIONS = 16
+MAX_DEPTH = 16  # of values inside values: far below what Python's stack holds, on either side of the wall
 
 
 class WireError(ValueError):
@@ -39,7 +40,7 @@ def dumps(value: Any) -> str:
     """One line of JSON.
 
     Raises:
-        WireError: if `value` holds something that may not travel.
+        WireError: if `value` holds something that may not travel, or is nested too deeply.
     """
     return json.dumps(encode(value))
 
@@ -60,7 +61,9 @@ def loads(text: str) -> Any:
         raise WireError(f"unreadable message: {type(problem).__name__}") from None
 
 
-def encode(value: Any) -> Any:
+def encode(value: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise WireError("nested too deeply")
     if isinstance(value, Tensor):
         return {"tensor": encode_tensor(value)}
     if value is None or type(value) in (bool, str, float):
@@ -68,14 +71,14 @@ def encode(value: Any) -> Any:
     if type(value) is int:
         return value if abs(value) < 1 << 53 else {"int": hex(value)}
     if type(value) in (tuple, list):
-        return {type(value).__name__: [encode(item) for item in value]}
+        return {type(value).__name__: [encode(item, depth + 1) for item in value]}
     if type(value) is dict:
-        return {"dict": [[encode(key), encode(item)] for key, item in value.items()]}
+        return {"dict": [[encode(key, depth + 1), encode(item, depth + 1)] for key, item in value.items()]}
     if isinstance(value, torch.dtype):
         return {"dtype": str(value).removeprefix("torch.")}
     name = type(value).__name__
     if type(value) is CLASSES.get(name):
-        return {"object": name, "fields": {f.name: encode(getattr(value, f.name)) for f in fields(value)}}
+        return {"object": name, "fields": {f.name: encode(getattr(value, f.name), depth + 1) for f in fields(value)}}
     raise WireError(f"{name} cannot leave the sandbox")
 
 
@@ -90,7 +93,9 @@ def encode_tensor(x: Tensor) -> list[Any]:
     return [name, list(x.shape), base64.b64encode(data).decode(), order if dense else list(range(x.ndim))]
 
 
-def decode(message: Any) -> Any:
+def decode(message: Any, depth: int = 0) -> Any:
+    if depth > MAX_DEPTH:
+        raise WireError("nested too deeply")
     if type(message) is str:
         return message.encode("utf-8", "replace").decode("utf-8")  # lone surrogates fit into no file
     if message is None or type(message) in (bool, int, float):
@@ -103,15 +108,15 @@ def decode(message: Any) -> Any:
     if kind == "int":
         return int(body, 16)
     if kind in ("tuple", "list"):
-        items = (decode(item) for item in body)
+        items = (decode(item, depth + 1) for item in body)
         return list(items) if kind == "list" else tuple(items)
     if kind == "dict":
-        return {decode(key): decode(item) for key, item in body}
+        return {decode(key, depth + 1): decode(item, depth + 1) for key, item in body}
     if kind == "dtype":
         return DTYPES[body]
     if kind == "object":
         cls = CLASSES[body]
-        values = {key: decode(item) for key, item in message["fields"].items()}
+        values = {key: decode(item, depth + 1) for key, item in message["fields"].items()}
         for field in fields(cls):
             check = FIELD_CHECKS.get((body, field.name))
             if check is not None and not check(values[field.name]):
@@ -153,12 +158,20 @@ def _gradients(value: Any) -> bool:
     return value is None or (type(value) is tuple and all(v is None or isinstance(v, Tensor) for v in value))
 
 
+def _result(value: Any, depth: int = 0) -> bool:
+    """What `observe` keeps of a result, and no other object inside it: see its `captured`."""
+    if type(value) is tuple:
+        return depth < MAX_DEPTH and all(_result(item, depth + 1) for item in value)
+    return value is None or isinstance(value, Tensor | Opaque) or type(value) in (bool, int, float, str)
+
+
 def _sightings(value: Any) -> bool:
     return type(value) is tuple and all(type(v) is Sighting for v in value)
 
 
 # What an observation may hold, whoever wrote it.
 FIELD_CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
+    ("Observation", "value"): _result,
     ("Observation", "error"): _is_text,
     ("Observation", "gradient_error"): _is_text,
     ("Observation", "not_written"): lambda value: type(value) is bool,

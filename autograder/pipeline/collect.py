@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 from autograder.pipeline.drafts import Draft, clean_text, read_draft
 from autograder.pipeline.pile import CollectError, copy_of, lesson_in, name_without_lesson, read_pile
 from autograder.pipeline.rebuild import Frames, choose_language, choose_lesson, load_frames, rebuild
+from autograder.pipeline.releases import Releases, came_later, load_releases
 
 
 @dataclass
@@ -40,40 +41,94 @@ class Submission:
     notebook: NotebookNode | None = None
     notebook_id: str = ""  # the student id typed into the set-up cell, whoever the file came from
     unscored: tuple[str, ...] = ()  # exercises that came into the lesson after the release that was worked on
+    unknown_release: bool = False  # `release` is none that the course has had
+    platform: str = ""  # "moodle" or "canvas", where one of them named the file
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Whose it is
 # ---------------------------------------------------------------------------------------------------------------------
 
-_MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assign(?:submission)?(?:_.*)?")
+# The front of a name is the platform's; what stands behind it in the name of a file was chosen by the student. In the name of
+# a folder nothing of the student's stands behind it, but a student may be called anything.
+_MOODLE = re.compile(r"(?P<name>(?:(?!_\d+_\d+_).)+?)_(?P<id>\d+)_assign(?:submission)?(?:_.*)?")
+_MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assign(?:submission)?(?:_.*)?")
 _CANVAS = re.compile(r"(?P<name>.+?)_(?:LATE_)?(?P<id>\d{3,})_\d{3,}_.+?(?:-(?P<copy>\d{1,2}))?(?:\.\w+)?")
 _NAME_AND_ID = re.compile(r"(?P<name>\D.*)_(?P<id>\d{5,})_?")
+_ID = re.compile(r"(?:\D.*_)?\D{0,2}\d{5,}_?")
+_DATE = re.compile(r"(?:.*\D)?20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])_?")
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Who handed a file in: the id as found, the name for display, what to tell, and the number of a repeated upload."""
+    """Who handed a file in: the id as found, the name for display, what to tell, and the number of a repeated upload.
+
+    `part`: which part of the path says so, where a platform wrote it.
+    """
 
     raw_id: str
     name: str
     note: str = ""
     copy: int = 0
     platform: str = ""  # "moodle" or "canvas", where one of them wrote the path
+    part: int = 0
 
 
-def platform_owner(path: tuple[str, ...]) -> Owner | None:
-    """The student that Moodle or Canvas wrote into the path, if one of them made it."""
-    for depth, part in enumerate(path):
-        last = depth == len(path) - 1
-        stem = part if last else re.sub(r"\.zip$", "", part, flags=re.IGNORECASE)
-        if found := _MOODLE.fullmatch(stem):
-            return Owner(found["id"], found["name"], platform="moodle")
-        # Canvas writes the ids into the name of the file or of the zip that was handed in.
-        if (last or part.lower().endswith(".zip")) and (found := _CANVAS.fullmatch(part)):
-            # Canvas numbers what was handed in again: file-1.ipynb
-            return Owner(found["id"], found["name"], copy=int(found["copy"] or 0), platform="canvas")
-    return None
+def platform_owner(path: tuple[str, ...], part: int) -> Owner | None:
+    """The student that Moodle or Canvas wrote into a part of a path, if one of them did."""
+    if part >= len(path):
+        return None
+    name, last = path[part], part == len(path) - 1
+    zipped = name.lower().endswith(".zip")
+    if not last and not zipped:
+        found = _MOODLE_FOLDER.fullmatch(name)
+        return Owner(found["id"], found["name"], platform="moodle", part=part) if found else None
+    moodle = _MOODLE.fullmatch(_without_zip(name))
+    # Canvas writes the ids into the name of the file or of the zip that was handed in.
+    canvas = _CANVAS.fullmatch(name)
+    if canvas and not (moodle and moodle.start("id") < canvas.start("id")):
+        # Canvas numbers what was handed in again: file-1.ipynb
+        return Owner(canvas["id"], canvas["name"], copy=int(canvas["copy"] or 0), platform="canvas", part=part)
+    return Owner(moodle["id"], moodle["name"], platform="moodle", part=part) if moodle else None
+
+
+def platform_owners(drafts: Sequence[Draft], frames: Frames) -> list[Owner | None]:
+    """The students that a platform wrote into the outermost part of each path.
+
+    Further in students chose the names: there they say nothing. Outside of it may be what holds the whole class: a
+    folder that all share, one that is called after a lesson ("hw1"), or one for each of several exports.
+    """
+    paths = [draft.file.path for draft in drafts]
+    low, high = min(paths), max(paths)
+    shared = next((i for i, (one, other) in enumerate(zip(low, high)) if one != other), min(len(low), len(high)))
+    parts = [outermost(path, shared, frames) for path in paths]
+    owners = [platform_owner(path, part) for path, part in zip(paths, parts)]
+    if any(owners):
+        return owners
+    # Several exports side by side: only if all names in them are a platform's, for a student could write one.
+    inside = [None if names_someone(path[part]) else platform_owner(path, part + 1) for path, part in zip(paths, parts)]
+    beside = [bool(draft.problem) and part == len(draft.file.path) - 1 for draft, part in zip(drafts, parts)]
+    return inside if all(owner or other for owner, other in zip(inside, beside)) else owners
+
+
+def outermost(path: tuple[str, ...], shared: int, frames: Frames) -> int:
+    """The first part of a path that may stand for a student; `shared` parts are those of all paths."""
+    part = 0
+    while part < len(path) - 1 and platform_owner(path, part) is None:
+        if name_without_lesson(_without_zip(path[part]), frames) and (part >= shared or names_someone(path[part])):
+            break
+        part += 1
+    return part
+
+
+def names_someone(folder: str) -> bool:
+    """Whether a folder carries a student's id: "b11123456", "Ann_41100003"; a date is none."""
+    name = _without_zip(folder)
+    return _ID.fullmatch(name) is not None and _DATE.fullmatch(name) is None
+
+
+def _without_zip(name: str) -> str:
+    return re.sub(r"\.zip$", "", name, flags=re.IGNORECASE)
 
 
 def student_folders(drafts: Sequence[Draft], frames: Frames) -> dict[int, str]:
@@ -84,7 +139,7 @@ def student_folders(drafts: Sequence[Draft], frames: Frames) -> dict[int, str]:
     """
     paths: dict[int, list[str]] = {}
     for number, draft in enumerate(drafts):
-        folders = [re.sub(r"\.zip$", "", part, flags=re.IGNORECASE) for part in draft.file.path[:-1]]
+        folders = [_without_zip(part) for part in draft.file.path[:-1]]
         paths[number] = [
             name_without_lesson(part, frames) if lesson_in(part, frames) else part
             for part in folders
@@ -125,8 +180,8 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
     released = {frame.student_id for languages in frames.values() for frame in languages.values()}
     for draft in drafts:
         draft.setup_id = "" if draft.setup_id in released else draft.setup_id
-    by_platform = {number: platform_owner(draft.file.path) for number, draft in enumerate(drafts)}
-    rest = [number for number, owner in by_platform.items() if owner is None]
+    by_platform = platform_owners(drafts, frames)
+    rest = [number for number, owner in enumerate(by_platform) if owner is None]
     folders = student_folders([drafts[number] for number in rest], frames)
     folder_of = {rest[number]: folder for number, folder in folders.items()}
 
@@ -187,12 +242,13 @@ def assign_ids(owners: Sequence[Owner]) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def collect(pile: Path, lessons: Path) -> list[Submission]:
+def collect(pile: Path, lessons: Path, releases: Releases | None = None) -> list[Submission]:
     """Turn a zip or folder of submissions into rows with canonical notebooks.
 
     Args:
         pile: what the learning platform exported, or a folder of files.
         lessons: the released notebooks, `lessons/<language>/NN_name.ipynb`.
+        releases: that the course has had (default: releases.tsv).
 
     Returns:
         One row per file, sorted by student, lesson and path. At most one row per student and lesson is "ok" or
@@ -202,12 +258,13 @@ def collect(pile: Path, lessons: Path) -> list[Submission]:
         CollectError: the pile or the released notebooks cannot be read at all.
     """
     frames = load_frames(Path(lessons))
+    releases = load_releases() if releases is None else releases
     drafts = sorted((read_draft(file) for file in read_pile(Path(pile))), key=lambda draft: draft.file.path)
     if not drafts:
         raise CollectError(f"{Path(pile).name} holds no files to grade")
     owners = identify(drafts, frames)
     rows = [
-        submission(draft, owner, student, frames)
+        submission(draft, owner, student, frames, releases)
         for draft, owner, student in zip(drafts, owners, assign_ids(owners), strict=True)
     ]
     copies = [max(copy_of(draft.name)[2], owner.copy) for draft, owner in zip(drafts, owners, strict=True)]
@@ -215,11 +272,12 @@ def collect(pile: Path, lessons: Path) -> list[Submission]:
     return sorted(rows, key=lambda row: (row.student_id, row.lesson or "", row.source))
 
 
-def submission(draft: Draft, owner: Owner, student: str, frames: Frames) -> Submission:
+def submission(draft: Draft, owner: Owner, student: str, frames: Frames, releases: Releases) -> Submission:
     """The row of one file, as if it were the only one of its student."""
     source = re.sub(r"[\x00-\x1f\x7f]", "?", "/".join(draft.file.path))
     name = clean_text(owner.name).replace("\n", " ").strip()[:100]
-    row = Submission(student, name or student, None, "", "", source, draft.file.received, "", "")
+    row = Submission(student, name or student, None, "", "", source, draft.file.received_below(owner.part), "", "")
+    row.platform = owner.platform
     row.notebook_id = clean_text(draft.setup_id).replace("\n", " ").strip()[:80]
     row.release = draft.course.get("release", "")
     if draft.problem:
@@ -246,19 +304,16 @@ def submission(draft: Draft, owner: Owner, student: str, frames: Frames) -> Subm
     notes = [*built.repairs, *built.notes, owner.note]
     if row.release and row.release != frame.release:
         notes.append(f"made from release {row.release}, graded against {frame.release}")
-        if built.absent and is_older(row.release, frame.release):
-            row.unscored = built.absent
-            notes.append(f"not yet in that release and not scored: {', '.join(built.absent)}")
+        row.unknown_release = row.release not in releases
+        row.unscored = came_later(built.absent, row.release, releases)
+        if row.unknown_release:
+            notes.append("the course has had no such release, so everything is scored")
+        if row.unscored:
+            notes.append(f"not yet in that release and not scored: {', '.join(row.unscored)}")
     if draft.script:
         notes.append("read from a script")
     row.reason = sentence(notes) or "Read as handed in."
     return row
-
-
-def is_older(release: str, than: str) -> bool:
-    """Whether a release tag ("v0.9.1") comes before another."""
-    one, other = (tuple(map(int, re.findall(r"\d+", tag)[:4])) for tag in (release, than))
-    return () < one < other
 
 
 def sentence(parts: Iterable[str]) -> str:

@@ -147,7 +147,7 @@ def new_record(submission: Submission, key: str = "") -> Record:
     status = "graded" if submission.notebook is not None else submission.status
     return Record(
         submission.student_id, submission.student_name, submission.lesson, submission.language, submission.source,
-        status, submission.reason, received, key=key, notebook_id=submission.notebook_id,
+        status, submission.reason, received, key=key, notebook_id=submission.notebook_id, platform=submission.platform,
     )  # fmt: skip
 
 
@@ -360,7 +360,7 @@ def grade(
                 task.up_to_date |= task.only is None  # another lesson: not asked for
             if task.up_to_date and task.known is not None:
                 take_over(task.known, submission)
-                books.enter(task.known, submission)  # a stopped run may have come this far only
+                enter(books, task.known, submission)  # a stopped run may have come this far only
                 records.append(task.known)
             else:
                 todo.append(task)
@@ -370,17 +370,8 @@ def grade(
             futures = {task.submit(pool, out, inputs, limits): task for task in todo}
             for done, future in enumerate(as_completed(futures), start=1):
                 task = futures.pop(future)  # with it the answers it holds
-                graded = finished(future, task.submission)
-                record = task.merged(graded.record)
-                path = record_path(out, task.submission)
-                if record.status == "graded":
-                    save_tried(kept_path(out, task.submission), graded.tried, keep_others=task.only is not None)
-                    try:
-                        books.enter(record, task.submission)
-                    except BookkeepingError as problem:  # it has its grade; the next run tries again
-                        record.reason, record.key = f"{record.reason} {str(problem)[:300]}.", ""
-                    changes += changes_between(task.known, record)
-                record.save(path)
+                record = put_away(out, task, finished(future, task.submission), books)
+                changes += changes_between(task.known, record) if record.status == "graded" else []
                 records.append(record)
                 progress(done, len(todo))
         finally:
@@ -438,10 +429,51 @@ class Task:
         return record
 
 
+def put_away(out: Path, task: Task, graded: Graded, books: Books) -> Record:
+    """Keep what became of a submission: its answers, its line in the books, its record.
+
+    What fails is told in its row, and the next run tries again: one submission never stops the class.
+    """
+    try:
+        record = task.merged(graded.record)
+    except Exception as problem:  # a record of an earlier run that does not fit
+        record = failed(task.submission, problem)
+    if record.status == "graded":
+        try:
+            save_tried(kept_path(out, task.submission), graded.tried, keep_others=task.only is not None)
+        except Exception as problem:
+            add_fault(record, "Its answers could not be kept", problem)
+        enter(books, record, task.submission)
+    try:
+        record.save(record_path(out, task.submission))
+    except Exception as problem:
+        add_fault(record, "Its record could not be saved", problem)
+    return record
+
+
+def enter(books: Books, record: Record, submission: Submission) -> None:
+    try:
+        books.enter(record, submission)
+    except BookkeepingError as problem:
+        record.reason, record.key = f"{record.reason} {str(problem)[:300]}.", ""
+    except Exception as problem:  # of nbgrader's database, say
+        add_fault(record, "It could not be entered in the books", problem)
+
+
+def add_fault(record: Record, what: str, problem: Exception) -> None:
+    """The grade stays; without its key the submission is graded again in the next run."""
+    record.reason += f" {what} ({one_line(problem)})."
+    record.key = ""
+
+
+def one_line(problem: Exception) -> str:
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
+
+
 def take_over(known: Record, submission: Submission) -> None:
     """What may change of a file without changing what is graded."""
     fresh = new_record(submission)
-    for field in ("source", "received", "student_name", "notebook_id"):
+    for field in ("source", "received", "student_name", "notebook_id", "platform"):
         setattr(known, field, getattr(fresh, field))
 
 
@@ -461,12 +493,14 @@ def finished(future: "Future[Graded]", submission: Submission) -> Graded:
     except sandbox.SandboxUnavailable:
         raise
     except Exception as problem:
-        record = new_record(submission)
-        record.status = "not run"
-        record.reason += (
-            f" The grader itself failed ({type(problem).__name__}: {str(problem)[:200]}); please report this."
-        )
-        return Graded(record, {})
+        return Graded(failed(submission, problem), {})
+
+
+def failed(submission: Submission, problem: Exception) -> Record:
+    record = new_record(submission)
+    record.status = "not run"
+    record.reason += f" The grader itself failed ({one_line(problem)}); please report this."
+    return record
 
 
 def key_of(submission: Submission, inputs: Inputs) -> str:

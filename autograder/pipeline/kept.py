@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def save_tried(path: Path, tried: dict[str, Tried], keep_others: bool = False) -
     for name, one in tried.items():
         try:
             seen = {case: dumps(observation) for case, observation in one.seen.items()}
-        except WireError:  # came in, but cannot go out again: that answer is run again when asked for
+        except (WireError, RecursionError):  # came in, but cannot go out again: it is run again when asked for
             entries.pop(name, None)
             continue
         entries[name] = {**asdict(Tried(one.plan, {}, one.printed, one.why, one.stopped)), "seen": seen}
@@ -56,7 +57,7 @@ def load_tried(path: Path, name: str) -> Tried | None:
         entry = read(path)[name]
         entry["seen"] = {int(case): loads(text) for case, text in entry["seen"].items()}
         return Tried(**entry)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
 
 
@@ -64,5 +65,5 @@ def read(path: Path) -> dict[str, Any]:
     try:
         entries = json.loads(gzip.decompress(path.read_bytes()))
         return entries if isinstance(entries, dict) else {}
-    except (OSError, EOFError, ValueError):
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error):
         return {}

@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from autograder.pipeline.collect import Owner, platform_owner
 from autograder.pipeline.pile import lesson_in
 from autograder.pipeline.records import Record
 from autograder.pipeline.roster import Member, Roster, cell
@@ -42,14 +41,12 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
         return
     lessons = sorted({record.lesson for record in graded if record.lesson})
     write_gradebook(folder / "gradebook.csv", graded, lessons, roster)
-    owners = {id(record): platform_owner(tuple(record.source.split("/"))) for record in records}
     page_of = {id(record): out / page for record, page in zip(records, pages)}
 
-    from_moodle = [r for r in graded if (owner := owners[id(r)]) is not None and owner.platform == "moodle"]
     filled = best_lesson(roster, graded) if roster is not None and roster.kind == "moodle" else None
     for lesson in lessons:
         of_lesson = [r for r in graded if r.lesson == lesson]
-        theirs = [r for r in of_lesson if r in from_moodle]
+        theirs = [r for r in of_lesson if r.platform == "moodle"]
         if roster is not None and lesson == filled:
             fill_worksheet(folder / f"moodle-{lesson}.csv", of_lesson, roster)
         elif theirs:
@@ -57,10 +54,10 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
         if theirs:
             write_feedback(
                 folder / f"moodle-{lesson}-feedback.zip",
-                [(owner, page_of[id(r)], f"{lesson}.html") for r in theirs if (owner := owners[id(r)]) is not None],
+                [(record, page_of[id(record)], f"{lesson}.html") for record in theirs],
             )
 
-    from_canvas = [r for r in graded if (owner := owners[id(r)]) is not None and owner.platform == "canvas"]
+    from_canvas = [r for r in graded if r.platform == "canvas"]
     if roster is not None and roster.kind == "canvas":
         fill_canvas(folder / "canvas.csv", graded, lessons, roster)
     elif from_canvas:
@@ -78,13 +75,9 @@ def scaled(record: Record, maximum: float | None) -> str:
     return plain(points if maximum is None or not whole else points * maximum / whole)
 
 
-def by_member(records: Iterable[Record], roster: Roster) -> dict[Member, Record]:
-    found = {}
-    for record in records:
-        member = roster.member_of(record)
-        if member is not None:
-            found[member] = record
-    return found
+def by_member(of_lesson: Iterable[Record], roster: Roster) -> dict[Member, Record]:
+    """Whose points are whose, in one lesson. Whom two claim to be gets the points of neither: the class page tells."""
+    return {member: found[0] for (member, _), found in roster.claims(of_lesson).items() if len(found) == 1}
 
 
 # ------------------------------------------------------------------------------------------------- any platform
@@ -92,15 +85,17 @@ def by_member(records: Iterable[Record], roster: Roster) -> dict[Member, Record]
 
 def write_gradebook(path: Path, graded: Sequence[Record], lessons: Sequence[str], roster: Roster | None) -> None:
     """One row per student, one column per lesson: for the gradebook import of Moodle (mapped by hand) and for spreadsheets."""
-    rows: dict[str, list[str]] = {}
-    if roster is not None:
-        for member in roster.members:
-            rows[member.number] = [member.number, member.name, *[""] * len(lessons)]
-    for record in graded:
-        found = roster.member_of(record) if roster is not None else None
-        number = found.number if found is not None else record.notebook_id or record.student_id
-        row = rows.setdefault(number, [number, record.student_name, *[""] * len(lessons)])
-        row[2 + lessons.index(record.lesson or "")] = plain(record.points)
+    rows: dict[Member | str, list[str]] = {}
+    for member in roster.members if roster is not None else ():
+        rows[member] = [member.number, member.name, *[""] * len(lessons)]
+    for k, lesson in enumerate(lessons, start=2):
+        of_lesson = [record for record in graded if record.lesson == lesson]
+        for member, record in (by_member(of_lesson, roster) if roster is not None else {}).items():
+            rows[member][k] = plain(record.points)
+        for record in of_lesson if roster is None else roster.strangers(of_lesson):
+            # Under the id that the file came with: the one in the notebook may be anybody's.
+            own = [record.student_id, record.student_name, *[""] * len(lessons)]
+            rows.setdefault(record.student_id, own)[k] = plain(record.points)
     write_table(path, ["ID number", "Full name", *lessons], rows.values())
 
 
@@ -111,7 +106,7 @@ def write_worksheet(path: Path, records: Sequence[Record]) -> None:
     """A grading worksheet for who handed in, in English."""
     rows = [
         [
-            f"Participant {record.student_id}", record.student_name, record.notebook_id, "Submitted for grading",
+            f"Participant {record.student_id}", record.student_name, "", "Submitted for grading",
             plain(record.points), plain(possible(record)), "Yes", "", "", "",
         ]
         for record in records
@@ -159,13 +154,14 @@ def number(text: str) -> float | None:
     return float(text.replace(",", ".")) if re.fullmatch(r"\d+([.,]\d+)?", text) else None
 
 
-def write_feedback(path: Path, files: Iterable[tuple[Owner, Path, str]]) -> None:
+def write_feedback(path: Path, files: Iterable[tuple[Record, Path, str]]) -> None:
     """The zip that Moodle's "Upload multiple feedback files in a zip" takes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for owner, page, name in files:
-            person = re.sub(r"[_/\\:*?\"<>|\s]+", " ", owner.name).strip() or "student"  # "_" separates the parts
-            info = zipfile.ZipInfo(f"{person}_{owner.raw_id}_assignfeedback_file_/{name}", (1980, 1, 1, 0, 0, 0))
+        for record, page, name in files:
+            # "_" separates the parts
+            person = re.sub(r"[_/\\:*?\"<>|\s]+", " ", record.student_name).strip() or "student"
+            info = zipfile.ZipInfo(f"{person}_{record.student_id}_assignfeedback_file_/{name}", (1980, 1, 1, 0, 0, 0))
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, page.read_bytes())
 

@@ -34,14 +34,29 @@ class CollectError(Exception):
 # ---------------------------------------------------------------------------------------------------------------------
 
 
+Dates = tuple[tuple[int, datetime | None], ...]
+
+
 @dataclass(frozen=True)
 class File:
-    """A file of the pile: its path (folders and zips it lies in, then its name) and its bytes, or why there are none."""
+    """A file of the pile: its path (folders and zips it lies in, then its name) and its bytes, or why there are none.
+
+    Attributes:
+        received: when the file came, or the outermost zip inside the pile that it lies in: a zip's own dates are written
+            by whoever made the zip.
+        dates: for a file in a zip inside the pile: how many parts of the path name the zip, and its date; so on for the
+            zips in it, and for the file.
+    """
 
     path: tuple[str, ...]
     received: datetime | None
     data: bytes = b""
     problem: str = ""
+    dates: Dates = ()
+
+    def received_below(self, part: int) -> datetime | None:
+        """The date of what was put into the folder (or zip) `path[part]`, or of that zip where it was handed in itself."""
+        return next((date for parts, date in self.dates if parts > part), self.received)
 
 
 @dataclass
@@ -166,7 +181,7 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
             if not budget.next_file():
                 raise _Refused(f"the pile holds more than {COUNT_LIMIT} files")
             if is_zip:
-                yield from _open_nested(path, shown, received, budget, depth=1)
+                yield from _open_nested(path, shown, ((len(shown), received),), budget, depth=1)
                 continue
             if problem := _type_problem(shown[-1]):
                 raise _Refused(problem)
@@ -181,23 +196,25 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
 
 
 def _open_nested(
-    where: Path | io.BytesIO, shown: tuple[str, ...], received: datetime | None, budget: Budget, depth: int
+    where: Path | io.BytesIO, shown: tuple[str, ...], dates: Dates, budget: Budget, depth: int
 ) -> Iterator[File]:
     """A zip inside the pile: its files, or one row that says why there are none."""
     inner = Budget(NESTED_LIMIT, parent=budget)
     try:
         with zipfile.ZipFile(where) as archive:
             empty = True
-            for file in _read_zip(archive, shown, inner, depth):
+            for file in _read_zip(archive, shown, inner, depth, dates):
                 empty = False
                 yield file
             if empty:
-                yield File(shown, received, problem="the zip file is empty")
+                yield File(shown, dates[0][1], problem="the zip file is empty", dates=dates)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeDecodeError):
-        yield File(shown, received, problem="it is not a zip file, or a damaged one")
+        yield File(shown, dates[0][1], problem="it is not a zip file, or a damaged one", dates=dates)
 
 
-def _read_zip(archive: zipfile.ZipFile, above: tuple[str, ...], budget: Budget, depth: int) -> Iterator[File]:
+def _read_zip(
+    archive: zipfile.ZipFile, above: tuple[str, ...], budget: Budget, depth: int, outer: Dates = ()
+) -> Iterator[File]:
     members = [(member_name(info), info) for info in archive.infolist() if not info.is_dir()]
     litter = 0
     # Reading stops at the size that a member declares, so the declared sizes bound what is unpacked.
@@ -208,7 +225,9 @@ def _read_zip(archive: zipfile.ZipFile, above: tuple[str, ...], budget: Budget, 
         if is_litter(parts):
             litter += 1
             continue
-        shown, received = above + parts, _zip_date(info)
+        shown = above + parts
+        dates = (*outer, (len(shown), _zip_date(info)))
+        received = dates[0][1]
         try:
             if ".." in parts or name.startswith("/") or re.match(r"[A-Za-z]:", name):
                 shown = above + tuple(part for part in parts if part != "..")
@@ -224,11 +243,11 @@ def _read_zip(archive: zipfile.ZipFile, above: tuple[str, ...], budget: Budget, 
                 raise _Refused(problem)
             data = _read_member(archive, info, budget)
             if is_zip:
-                yield from _open_nested(io.BytesIO(data), shown, received, budget, depth + 1)
+                yield from _open_nested(io.BytesIO(data), shown, dates, budget, depth + 1)
             else:
-                yield File(shown, received, data)
+                yield File(shown, received, data, dates=dates)
         except _Refused as error:
-            yield File(shown, received, problem=str(error))
+            yield File(shown, received, problem=str(error), dates=dates)
     log.debug("%d files of litter ignored in %s", litter, "/".join(above) or "the zip")
 
 

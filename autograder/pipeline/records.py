@@ -53,6 +53,7 @@ class Record:
             status of a submission with nothing to grade.
         reason: one or more sentences for the instructor.
         notebook_id: the student id that stands in the notebook, which need not be the one that the file came with.
+        platform: "moodle" or "canvas", where one of them wrote the file's name and with it the student's id.
         unusual: what the instructor may like to read in the student's code; it costs no points.
         key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
         penalty: points that nbgrader takes off for a late submission.
@@ -71,6 +72,7 @@ class Record:
     notes: list[Text] = field(default_factory=list)
     key: str = ""
     notebook_id: str = ""
+    platform: str = ""
     unusual: list[Text] = field(default_factory=list)
     penalty: float = 0.0
 

@@ -21,11 +21,11 @@ from markupsafe import Markup, escape
 
 from autograder.exercise import get
 from autograder.pipeline.bookkeeping import by_hand
-from autograder.pipeline.collect import Submission, platform_owner, safe_id
+from autograder.pipeline.collect import Submission, safe_id
 from autograder.pipeline.grading import ANSWER, LESSONS, new_record, record_path
 from autograder.pipeline.lms import write_lms
 from autograder.pipeline.records import Change, Grade, Record
-from autograder.pipeline.roster import Roster, load_roster
+from autograder.pipeline.roster import Member, Roster, load_roster
 from autograder.pipeline.similar import Pair, similar_pairs
 from autograder.pipeline.tables import neutral, plain, write_table
 from autograder.text import LANGUAGES, Text, both
@@ -73,11 +73,19 @@ def write_reports(
 
 @dataclass
 class ClassList:
-    """What is known of the class as a whole: its roster, who on it handed in nothing, who is not on it, who is alike."""
+    """What is known of the class as a whole.
+
+    Attributes:
+        missing: who on the roster handed in nothing.
+        strangers: who is not on it.
+        claimed: members of it whom two claim to be in a lesson, and the records that do.
+        alike: whose code is the same.
+    """
 
     roster: Roster | None = None
     missing: list[Record] = field(default_factory=list)
     strangers: list[Record] = field(default_factory=list)
+    claimed: list[tuple[Member, list[Record]]] = field(default_factory=list)
     alike: list[Pair] = field(default_factory=list)
 
     @classmethod
@@ -85,7 +93,8 @@ class ClassList:
         roster, alike = load_roster(out), similar_pairs(records)
         if roster is None:
             return cls(alike=alike)
-        return cls(roster, roster.missing(records), roster.strangers(records), alike)
+        claimed = [(member, found) for (member, _), found in roster.claims(records).items() if len(found) > 1]
+        return cls(roster, roster.missing(records), roster.strangers(records), claimed, alike)
 
 
 def write_changes(path: Path, changes: Sequence[Change]) -> None:
@@ -531,8 +540,8 @@ def things_to_look_at(
     about = about or ClassList()
     repaired = {(s.student_id, s.lesson) for s in submissions if s.status == "repaired"}
     kinds = (
-        "ended", "unread", "other id", "stranger", "missing", "not allowed", "alike", "unusual", "stopped", "repaired",
-        "superseded", "waiting",
+        "ended", "unread", "claimed", "other id", "release", "stranger", "missing", "not allowed", "alike", "unusual",
+        "stopped", "repaired", "superseded", "waiting",
     )  # fmt: skip
     looks = {kind: Look(kind) for kind in kinds}
     waiting: dict[str, int] = {}
@@ -549,6 +558,8 @@ def things_to_look_at(
         for grade in record.grades:
             if grade.status in ("not allowed", "stopped"):
                 looks[grade.status].add(record, grade.message, grade.name)
+            elif grade.status == "not scored":
+                looks["release"].add(record, grade.message, grade.name)
             elif waits(grade):
                 waiting[grade.name] = waiting.get(grade.name, 0) + 1
         for note in record.notes:
@@ -558,6 +569,14 @@ def things_to_look_at(
     for record in with_other_id(records):
         found = {lang: words(lang, "found id", id=record.notebook_id, source=record.source) for lang in LANGUAGES}
         looks["other id"].add(record, found)
+    for member, claims in about.claimed:
+        for record in claims:
+            others = ", ".join(f"{r.student_name} ({r.student_id})" for r in claims if r is not record)
+            text = {
+                lang: words(lang, "claimed by", name=member.name, number=member.number, others=others)
+                for lang in LANGUAGES
+            }
+            looks["claimed"].add(record, text)
     for record in about.strangers:
         looks["stranger"].add(record, both(record.source, record.source))
     for record in about.missing:
@@ -570,6 +589,9 @@ def things_to_look_at(
             for exercise in pair.exercises:
                 looks["alike"].add(one, text, exercise)
     for submission in submissions:
+        if submission.unknown_release and submission.status in GRADED:
+            unknown = {lang: words(lang, "unknown release", release=submission.release) for lang in LANGUAGES}
+            looks["release"].add(submission, unknown)
         if submission.status == "superseded":
             reason, source = reason_text(submission.reason), submission.source
             looks["superseded"].add(submission, both(f"{source}: {reason['en']}", f"{source}：{reason['zh-TW']}"))
@@ -584,7 +606,7 @@ def with_other_id(records: Sequence[Record]) -> list[Record]:
 
     Platforms have ids of their own, and so may a course that names folders in its own way: then nearly all differ.
     """
-    plain_ones = [r for r in records if r.notebook_id and platform_owner(tuple(r.source.split("/"))) is None]
+    plain_ones = [r for r in records if r.notebook_id and not r.platform]
     other = [r for r in plain_ones if safe_id(r.notebook_id).casefold() != r.student_id.casefold()]
     return other if 2 * len(other) <= len(plain_ones) else []
 

@@ -8,7 +8,7 @@ that reports and the files for the platform (lms.py) can be made again.
 import csv
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +71,15 @@ class Roster:
             if len(found) == 1:
                 return found[0]
         return None
+
+    def claims(self, records: Iterable[Record]) -> dict[tuple[Member, str], list[Record]]:
+        """The graded records of each member and lesson. Several mean that somebody typed the number of somebody else."""
+        found: dict[tuple[Member, str], list[Record]] = {}
+        for record in records:
+            member = self.member_of(record)
+            if member is not None and record.grades:
+                found.setdefault((member, record.lesson or ""), []).append(record)
+        return found
 
     def missing(self, records: Sequence[Record]) -> list[Record]:
         """A row for each lesson that others handed in and a student of the roster did not."""

@@ -18,10 +18,13 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.pipeline import pile as pile_module
+from autograder.pipeline.authoring import read_course
 from autograder.pipeline.collect import Submission, collect, safe_id
 from autograder.pipeline.drafts import CELL_LIMIT, is_stub, names_of, read_draft
+from autograder.pipeline.grading import LESSONS as LESSONS_OF_THE_COURSE
 from autograder.pipeline.pile import CollectError, File, copy_of
 from autograder.pipeline.rebuild import load_frames, rebuild
+from autograder.pipeline.releases import came_later, load_releases
 
 Cells = list[dict[str, Any]]
 
@@ -274,6 +277,81 @@ def test_the_student_is_found_in_the_path(tmp_path: Path, lessons: Path, path: s
     assert (row.student_id, row.student_name, row.status) == (student, name, "ok")
     assert row.source == path
     assert row.received == datetime(2026, 3, 1, 12)
+
+
+# A student chooses the name of a file, and of what lies in a zip or folder handed in: {path: whose it is}.
+NAMES_THAT_PRETEND = {
+    "Canvas": {"eve_99999_700002_x_12345_assign_.ipynb": "99999", "vic_12345_700001_02_qkv.ipynb": "12345"},
+    "Canvas, zips": {
+        "eve_99999_700002_work.zip/x_12345_assign_/a.ipynb": "99999",
+        "fay_88888_700003_x_12345_assign_.zip/a.ipynb": "88888",
+        "vic_12345_700001_02_qkv.ipynb": "12345",
+    },
+    "Canvas with short numbers": {"eve_99_70_x_12345_assign_.ipynb": "eve_99_70_x_12345_assign"},
+    "Moodle": {
+        "Eve_99_assignsubmission_file_/x_12345_700002_02_qkv.ipynb": "99",
+        "Fay_98_assignsubmission_file_/x_12345_assignsubmission_file_/a.ipynb": "98",
+        "x_12345_assign_97_assignsubmission_file_/a.ipynb": "97",  # somebody is called that
+        "Vic_12345_assignsubmission_file_/a.ipynb": "12345",
+    },
+    "Moodle, all in one folder": {
+        "Eve_99_assignsubmission_file_x_12345_700002_a.ipynb": "99",
+        "Fay_98_assignsubmission_file_x_12345_assignsubmission_file_.ipynb": "98",
+        "Vic_12345_assignsubmission_file_a.ipynb": "12345",
+    },
+    "folders": {
+        "Eve_41100009/x_41100003_assign_.ipynb": "41100009",
+        "Fay_41100008/x_41100003_700002_02_qkv.ipynb": "41100008",
+        "Gus_41100007/x_41100003_assignsubmission_file_/a.ipynb": "41100007",
+        "Hal/x_41100003_assign_.ipynb": "Hal",
+        "Vic_41100003/a.ipynb": "41100003",
+    },
+    "folders in a folder": {
+        "hw1/Eve_41100009/x_41100003_assign_.ipynb": "41100009",
+        "hw1/Vic_41100003/a.ipynb": "41100003",
+    },
+    "one folder": {"Eve_41100009/x_41100003_assign_.ipynb": "41100009"},
+    "one folder called after an id": {"b41100009/x_41100003_700002_a.ipynb": "b41100009"},
+    "zips": {"41100009.zip/x_41100003_assign_/a.ipynb": "41100009", "41100003.zip/a.ipynb": "41100003"},
+}
+
+
+@pytest.mark.parametrize("paths", NAMES_THAT_PRETEND.values(), ids=NAMES_THAT_PRETEND.keys())
+def test_a_name_that_a_student_chose_takes_nobody_s_place(tmp_path: Path, lessons: Path, paths: dict[str, str]) -> None:
+    members: dict[str, Any] = {}
+    for path in paths:
+        outer, _, inner = path.partition(".zip/")
+        packed = zipped(tmp_path / "inner.zip", {inner: handed_in()}).read_bytes() if inner else handed_in()
+        members[f"{outer}.zip" if inner else path] = packed
+    rows = collect(zipped(tmp_path / "pile.zip", members), lessons)
+    assert {row.source: row.student_id for row in rows} == paths
+    assert all(row.status == "ok" for row in rows)
+
+
+@pytest.mark.parametrize(
+    "wrapper", ["", "export/", "CS101 HW1-123456/", "submissions_20260310/", "hw1/02_qkv/", "CS101 HW1-1.zip/"]
+)
+def test_what_holds_the_whole_class_is_looked_through(tmp_path: Path, pile: Path, lessons: Path, wrapper: str) -> None:
+    names = {"王小明_123_assignsubmission_file_/a.ipynb": "123", "Lee_124_assignsubmission_file_/b/a.ipynb": "124"}
+    if wrapper.endswith(".zip/"):
+        zipped(pile / wrapper[:-1], {name: handed_in() for name in names})
+    else:
+        zipfile.ZipFile(zipped(tmp_path / "x.zip", {wrapper + n: handed_in() for n in names})).extractall(pile)
+    rows = collect(pile, lessons)
+    assert {row.source: (row.student_id, row.platform) for row in rows} == {
+        wrapper + name: (student, "moodle") for name, student in names.items()
+    }
+
+
+def test_exports_of_two_assignments_side_by_side(pile: Path, lessons: Path) -> None:
+    """Their members keep the dates that Moodle gave them; a worksheet beside them is no student."""
+    zipped(pile / "CS101 QKV-7.zip", {"Lee_1_assignsubmission_file_/a.ipynb": handed_in()})
+    zipped(pile / "CS101 Scale-8.zip", {"Lee_22_assignsubmission_file_/a.ipynb": handed_in("03_sqrt_dk")})
+    (pile / "worksheet.csv").write_text("Identifier")
+    rows = [row for row in collect(pile, lessons) if row.notebook is not None]
+    assert [(row.student_id, row.lesson, row.received) for row in rows] == [
+        ("1", "02_qkv", datetime(2026, 3, 1, 12)), ("22", "03_sqrt_dk", datetime(2026, 3, 1, 12)),
+    ]  # fmt: skip
 
 
 def test_a_class_in_folders(pile: Path, lessons: Path) -> None:
@@ -773,11 +851,16 @@ def test_the_frame_has_the_language_of_the_submission(pile: Path, lessons: Path)
     assert "注意力" in source_of(row, "title")
 
 
+# A course that has had three releases; one exercise came with the last of them, a written answer with the second.
+HISTORY = {"v0.0.9": frozenset[str](), "v0.0.10": frozenset({"02_w1"}), "v0.1.0": frozenset({"project"})}
+
+
 def test_an_older_release_is_said(pile: Path, lessons: Path) -> None:
     notebook = handed_in()
     notebook["metadata"]["course"]["release"] = "v0.0.9"
     notebook["cells"] = [cell for cell in notebook["cells"] if "project" not in cell["id"]]
-    row = one(pile, lessons, notebook)
+    put(pile / "s1/02_qkv.ipynb", notebook)
+    (row,) = collect(pile, lessons, HISTORY)
     assert "made from release v0.0.9, graded against v0.1.0" in row.reason
     assert "Answer cells missing: project" in row.reason
     assert source_of(row, "answer-project") == STUB.format(name="project")
@@ -785,25 +868,44 @@ def test_an_older_release_is_said(pile: Path, lessons: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "left", "unscored"),
+    ("release", "left", "unscored", "unknown"),
     [
-        ("v0.0.9", ["answer-project"], ()),  # a cell of it is there: it existed
-        ("v0.0.9", ["check-project"], ()),
-        ("v0.1.0", [], ()),  # deleted, not added since
-        ("v0.2.0", [], ()),
-        ("", [], ()),
-        ("not a release", [], ()),
-        ("v0.0.10", [], ("project",)),
+        ("v0.0.9", ["answer-project"], ("02_w1",), False),  # a cell of it is there: it existed
+        ("v0.0.9", ["check-project"], ("02_w1",), False),
+        ("v0.0.9", ["written-02_w1"], ("project",), False),
+        ("v0.0.9", [], ("project", "02_w1"), False),
+        ("v0.0.10", [], ("project",), False),  # the written answer was deleted
+        ("v0.1.0", [], (), False),  # deleted, not added since
+        ("v0.0.1", [], (), True),  # there was no such release
+        ("v0.0.8", [], (), True),
+        ("v0.2.0", [], (), True),
+        ("not a release", [], (), True),
+        ("", [], (), False),
     ],
 )
 def test_only_what_came_after_an_older_release_is_not_scored(
-    pile: Path, lessons: Path, release: str, left: list[str], unscored: tuple[str, ...]
+    pile: Path, lessons: Path, release: str, left: list[str], unscored: tuple[str, ...], unknown: bool
 ) -> None:
     notebook = handed_in()
     notebook["metadata"]["course"]["release"] = release
     cell_at(notebook, "setup")["source"] = cell_at(notebook, "setup")["source"].replace('"v0.1.0"', f'"{release}"')
-    notebook["cells"] = [cell for cell in notebook["cells"] if "project" not in cell["id"] or cell["id"] in left]
-    assert one(pile, lessons, notebook).unscored == unscored
+    gone = ("answer-project", "check-project", "text-project", "written-02_w1", "answer-attend", "check-attend")
+    notebook["cells"] = [cell for cell in notebook["cells"] if cell["id"] not in gone or cell["id"] in left]
+    put(pile / "s1/02_qkv.ipynb", notebook)
+    (row,) = collect(pile, lessons, HISTORY)
+    assert (row.unscored, row.unknown_release) == (unscored, unknown), "attend is as old as the course: always scored"
+    assert ("the course has had no such release, so everything is scored" in row.reason) == unknown
+
+
+def test_the_table_of_releases_is_that_of_the_course() -> None:
+    """A new release needs its line, with what came into lessons that were there before."""
+    releases, frames = load_releases(), load_frames(LESSONS_OF_THE_COURSE)
+    root = LESSONS_OF_THE_COURSE.parent
+    assert list(releases)[-1] == read_course(root).release
+    known = {slot.label for languages in frames.values() for frame in languages.values() for slot in frame.slots}
+    assert frozenset().union(*releases.values()) <= known
+    assert not next(iter(releases.values())), "nothing is later than the first"
+    assert came_later(sorted(known), "v0.0.1", releases) == ()
 
 
 def test_widgets_without_state_and_cells_without_outputs(pile: Path, lessons: Path) -> None:
@@ -835,6 +937,24 @@ def test_the_newest_file_counts(tmp_path: Path, lessons: Path) -> None:
     assert source_of(rows[1], "answer-attend") == RIGHT.format(name="attend")
     assert "b.ipynb is graded instead" in rows[0].reason
     assert rows[0].notebook is None
+
+
+def test_no_zip_of_a_student_sets_the_date(tmp_path: Path, pile: Path, lessons: Path) -> None:
+    """What lies in it came when it came, whatever its members say: 1999, nothing, or next year."""
+    for date in ((1999, 1, 1, 0, 0, 0), (1980, 1, 1, 0, 0, 0), (2027, 1, 1, 0, 0, 0)):
+        inner = zipped(tmp_path / "inner.zip", {"02_qkv.ipynb": handed_in(), "x.docx": b"x"}, date).read_bytes()
+        middle = zipped(tmp_path / "middle.zip", {"work.zip": inner, "broken.zip": b"x"}, date).read_bytes()
+        empty = zipped(tmp_path / "empty.zip", {}, date).read_bytes()
+        members: dict[str, Any] = {
+            "ann_1_assignsubmission_file_/work.zip": inner, "bob_2_assignsubmission_file_/work.zip": middle,
+            "cat_3333_77777_work.zip": middle, "dan_4444_77777_work.zip": empty, "eve_5/work.zip": inner,
+        }  # fmt: skip
+        rows = collect(zipped(tmp_path / "p.zip", members), lessons)
+        assert len(rows) == 11 and {row.received for row in rows} == {datetime(2026, 3, 1, 12)}
+    for name in ("ann_1_assignsubmission_file_.zip", "b41100009.zip"):
+        (pile / name).write_bytes(middle)
+        os.utime(pile / name, (datetime(2026, 3, 2).timestamp(),) * 2)
+    assert {row.received for row in collect(pile, lessons)} == {datetime(2026, 3, 2)}
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,15 @@ def record(student: str, name: str, points: float, lesson: str = QKV, source: st
 
 
 def moodle(number: str, name: str, points: float, lesson: str = QKV, typed: str = "") -> Record:
-    return record(number, name, points, lesson, f"{name}_{number}_assignsubmission_file_/{lesson}.ipynb", typed)
+    made = record(number, name, points, lesson, f"{name}_{number}_assignsubmission_file_/{lesson}.ipynb", typed)
+    made.platform = "moodle"
+    return made
 
 
 def canvas(number: str, name: str, points: float, lesson: str = QKV) -> Record:
-    return record(number, name, points, lesson, f"{name}_{number}_55501_{lesson}.ipynb")
+    made = record(number, name, points, lesson, f"{name}_{number}_55501_{lesson}.ipynb")
+    made.platform = "canvas"
+    return made
 
 
 def written(tmp_path: Path, records: Sequence[Record], roster: Roster | None = None) -> Path:
@@ -132,7 +136,8 @@ def test_moodle_gets_a_worksheet_and_a_zip_of_feedback(tmp_path: Path) -> None:
     assert {"Identifier", "Grade", "Last modified (grade)"} <= set(head)
     assert [dict(zip(head, row))["Identifier"] for row in rows[1:]] == ["Participant 100001", "Participant 100002"]
     assert [dict(zip(head, row))["Grade"] for row in rows[1:]] == ["4.5", "6"]
-    assert dict(zip(head, rows[1]))["ID number"] == "b01" and dict(zip(head, rows[1]))["Maximum Grade"] == "8"
+    assert dict(zip(head, rows[1]))["ID number"] == "", "what was typed may be anybody's"
+    assert dict(zip(head, rows[1]))["Maximum Grade"] == "8"
     with zipfile.ZipFile(folder / f"moodle-{QKV}-feedback.zip") as archive:
         assert archive.namelist() == [
             f"王小明_100001_assignfeedback_file_/{QKV}.html", f"Ann Lee_100002_assignfeedback_file_/{QKV}.html",
@@ -187,18 +192,66 @@ def test_canvas_own_gradebook_comes_back_filled_in(tmp_path: Path) -> None:
 
 
 def test_a_gradebook_for_any_platform(tmp_path: Path) -> None:
-    """One row a student, also where Moodle numbers a student anew in each assignment; formulas are text."""
+    """A row for each id that files came with, whatever was typed; with a roster, one a student. Formulas are text."""
     records = [
         moodle("100001", "王小明", 4, typed="b01"), moodle("200001", "王小明", 1, SCALE, typed="b01"),
         record("x9", "=HYPERLINK(1)", 2),
     ]  # fmt: skip
     rows = table(written(tmp_path, records) / "gradebook.csv")
     assert rows == [
-        ["ID number", "Full name", QKV, SCALE], ["b01", "王小明", "4", "1"], ["x9", "'=HYPERLINK(1)", "2", ""],
+        ["ID number", "Full name", QKV, SCALE], ["100001", "王小明", "4", ""], ["x9", "'=HYPERLINK(1)", "2", ""],
+        ["200001", "王小明", "", "1"],
     ]  # fmt: skip
     assert not list((tmp_path / "lms").glob("canvas*")), "x9 came from no platform"
     rows = table(written(tmp_path, records, parse(MOODLE_EN.encode(), "x")) / "gradebook.csv")
     assert [row[0] for row in rows] == ["ID number", "b01", "b02", "b03", "x9"]
+    assert rows[1] == ["b01", "王小明", "4", "1"], "Moodle numbers a student anew in each assignment"
+
+
+def test_a_typed_id_takes_nobody_s_points_without_a_roster(tmp_path: Path) -> None:
+    victim, eve = record("b01", "王小明", 6, typed="b01"), record("b03", "Eve", 1, typed="b01")
+    for records in ([victim, eve], [eve, victim]):
+        rows = table(written(tmp_path, records) / "gradebook.csv")
+        assert sorted(rows[1:]) == [["b01", "王小明", "6"], ["b03", "Eve", "1"]]
+
+
+PLAIN = "student_id,name\nb01,王小明\nb02,Ann Lee\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "file", "column"),
+    [(MOODLE_EN, f"moodle-{QKV}.csv", 5), (MOODLE_EN, "gradebook.csv", 2), (CANVAS, "canvas.csv", 5), (PLAIN, "gradebook.csv", 2)],
+)  # fmt: skip
+def test_whom_two_claim_to_be_gets_the_points_of_neither(tmp_path: Path, text: str, file: str, column: int) -> None:
+    """In whatever order they come; the other lesson, which one claims, is written."""
+    found = parse(text.encode(), "x")
+    victim, eve = record("b01", "王小明", 6), record("elsewhere", "Eve", 1, typed="B01")
+    other = [record("b02", "Ann Lee", 8), record("b01", "王小明", 3, SCALE)]
+    for records in ([victim, eve, *other], [eve, *other, victim]):
+        rows = {"".join(row[:3]): row for row in table(written(tmp_path, records, found) / file)}
+        (of_victim,) = [row for key, row in rows.items() if "b01" in key]
+        (of_ann,) = [row for key, row in rows.items() if "b02" in key]
+        assert of_victim[column] == "" and float(of_ann[column]) in (8, 20, 100)
+        assert not any("Eve" in key and "Wu" not in key and "elsewhere" in key for key in rows)
+        if file == "gradebook.csv":
+            assert of_victim[column + 1] == "3"
+    assert {(m.number, lesson): len(made) for (m, lesson), made in found.claims(records).items()} == {
+        ("b01", QKV): 2, ("b02", QKV): 1, ("b01", SCALE): 1,
+    }  # fmt: skip
+
+
+def test_a_lesson_in_which_all_are_claimed_by_two(tmp_path: Path) -> None:
+    both_claim = [record("b01", "王小明", 6), record("x", "Eve", 1, typed="b01")]
+    rows = table(written(tmp_path, both_claim, parse(CANVAS.encode(), "x")) / "canvas.csv")
+    assert rows[2][5] == "" and rows[3][5] == "3"
+    (tmp_path / roster.FILE).write_text(CANVAS)
+    files = [Submission(r.student_id, r.student_name, r.lesson, "en", "", r.source, None, "ok", "") for r in both_claim]
+    report.write_reports(tmp_path, both_claim, files)
+    for language, page in report.CLASS_PAGES.items():
+        text = (tmp_path / page).read_text("utf-8")
+        assert report.words(language, "look claimed") in text
+        for other in ("王小明 (b01)", "Eve (x)"):
+            assert report.words(language, "claimed by", name="Wang, Xiaoming", number="b01", others=other) in text
 
 
 def test_what_is_not_scored_is_not_in_the_scale(tmp_path: Path) -> None:

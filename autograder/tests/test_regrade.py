@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -169,7 +169,13 @@ def test_the_exercises_of_another_lesson_and_released_texts_do_not_count(
 def test_kept_answers_that_are_damaged_are_run_again(tmp_path: Path) -> None:
     path = tmp_path / "a.json.gz"
     assert load_tried(path, "attend") is None
-    for content in (b"", b"no gzip", b"\x1f\x8b", __import__("gzip").compress(b'{"attend": {"seen": {"0": "[["}}}')):
+    for content in (
+        b"",
+        b"no gzip",
+        b"\x1f\x8b",
+        b"\x1f\x8b\x08" + bytes(7) + b"\xff" * 20,
+        __import__("gzip").compress(b'{"attend": {"seen": {"0": "[["}}}'),
+    ):
         path.write_bytes(content)
         assert load_tried(path, "attend") is None
     save_tried(path, {}, keep_others=True)
@@ -208,6 +214,95 @@ def test_own_settings_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "nbgrader/own_config.py").write_text("c.Nothing = (")
     with pytest.raises(BookkeepingError, match=r"own_config\.py: SyntaxError"):
         grading.Books(tmp_path, grading.LESSONS)
+
+
+# ------------------------------------------------------------------------------------------------- one at fault
+
+FORGED = """
+import autograder as A
+S = getattr(A, "state")
+honest, deep = S.send, {depth}
+def forged(event):
+    if event.get("event") == "observation":
+        import json
+        seen = json.loads(event["seen"])
+        seen["fields"]["value"] = "HERE"
+        inner = '{{"object": "Call", "fields": {{"args": ' * deep + "1" + "}}}}" * deep
+        event = dict(event, seen=json.dumps(seen).replace('"HERE"', inner))
+    honest(event)
+S.send = forged
+"""
+
+
+def test_a_forged_observation_costs_only_who_forged_it(tmp_path: Path) -> None:
+    """However deep it is: what could be read in a thread of the pool must not fail in the main one."""
+    depths = {"d1": 1, "d15": 15, "d300": 300, "d470": 470, "d490": 490}
+    for student in depths:
+        hand_in(tmp_path / "pile", student, {})
+        path = tmp_path / "pile" / student / f"{LESSON}.ipynb"
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells.insert(2, nbformat.v4.new_code_cell(FORGED.format(depth=depths[student])))
+        nbformat.write(notebook, path)
+    hand_in(tmp_path / "pile", "honest", {})
+    records = {record.student_id: record for record in grade(tmp_path / "pile", tmp_path / "out")}
+    assert records["honest"].points == 13 and len(records) == 6
+    assert {s: (records[s].points, records[s].status) for s in depths} == dict.fromkeys(depths, (0.0, "graded"))
+    assert in_the_books(tmp_path / "out") == {"honest": 13.0} | dict.fromkeys(depths, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [
+        ("answers", RecursionError("too\ndeep")),
+        ("books", sqlite3.OperationalError("locked")),
+        ("known books", OSError(28, "No space left")),
+        ("record", OSError(28, "No space left")),
+        ("earlier record", ValueError("not enough values")),
+    ],
+)
+def test_a_fault_in_putting_one_submission_away_stops_no_other(
+    graded: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, where: str, problem: Exception
+) -> None:
+    """It becomes a row with a reason, keeps its grade where there is one, and the next run tries again."""
+    pile, out = graded
+    before = points(grade(pile, out))
+
+    def failing(really: Callable[..., object], named: Callable[..., str]) -> Callable[..., object]:
+        def call(*arguments: object, **more: object) -> object:
+            if "bob" in named(*arguments):
+                raise problem
+            return really(*arguments, **more)
+
+        return call
+
+    with monkeypatch.context() as fault:
+        if where != "known books":  # all are put away anew
+            fault.setattr(grading, "course_fingerprint", lambda lesson="": "mended")
+        if where == "answers":
+            fault.setattr(grading, "save_tried", failing(save_tried, lambda path, *rest: str(path)))
+        elif "books" in where:
+            fault.setattr(
+                grading.Books, "enter", failing(grading.Books.enter, lambda self, record, s: record.student_id)
+            )
+        elif where == "record":
+            fault.setattr(Record, "save", failing(Record.save, lambda self, path: self.student_id))
+        else:
+            fault.setattr(grading.Task, "merged", failing(grading.Task.merged, lambda self, fresh: fresh.student_id))
+        records = grade(pile, out, exercise="attend" if where != "known books" else None)
+    (bob,) = [record for record in records if record.student_id == "bob"]
+    assert len(records) == len(STUDENTS) and type(problem).__name__ in bob.reason and "\n" not in bob.reason
+    now = points(records)
+    assert {s: p for s, p in now.items() if s != "bob"} == {s: p for s, p in before.items() if s != "bob"}
+    if where == "earlier record":
+        assert (bob.status, bob.grades) == ("not run", [])
+    else:
+        assert (bob.status, bob.key, now["bob"]) == ("graded", "", before["bob"])
+    assert bob.reason in (out / "files.csv").read_text("utf-8-sig") or bob.reason in (out / "grades.csv").read_text(
+        "utf-8-sig"
+    )
+    monkeypatch.undo()
+    again = grade(pile, out)
+    assert points(again) == before and all(type(problem).__name__ not in record.reason for record in again)
 
 
 # ------------------------------------------------------------------------------------------------- killed

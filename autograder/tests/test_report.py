@@ -282,6 +282,22 @@ def test_one_broken_notebook_is_one_entry() -> None:
     assert look.count == 1
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_release_that_the_course_has_not_had_needs_a_look(language: str) -> None:
+    later = record("s2", "Bo", "en", Grade("attend", None, 3, "not scored", both("Added later.", "之後才加入。")))
+    rows = [record("s1", "Ada", "en", attend("full", 3)), later]
+    files = [submission(row) for row in rows]
+    assert [look.kind for look in report.things_to_look_at(rows[:1], files[:1])] == []
+    files[0].unknown_release, files[0].release = True, "v0.0.1"
+    (look,) = report.things_to_look_at(rows, files)
+    assert look.kind == "release" and report.words(language, "look release")
+    said = {entry.record.student_id: entry.messages[0].text[language] for entry in look.entries if entry.record}
+    assert said == {
+        "s1": report.words(language, "unknown release", release="v0.0.1"),
+        "s2": later.grades[0].message[language],
+    }
+
+
 def test_an_id_that_is_not_the_folders_needs_a_look() -> None:
     def handed_in(student: str, typed: str, source: str) -> Record:
         return Record(student, "", LESSON, "en", source, "graded", "", notebook_id=typed)
@@ -290,7 +306,10 @@ def test_an_id_that_is_not_the_folders_needs_a_look() -> None:
     rows += [handed_in("B009", "B001", "B009/02_qkv.ipynb"), handed_in("B010", "", "B010/02_qkv.ipynb")]
     assert [r.student_id for r in report.with_other_id(rows)] == ["B009"]
     moodle = handed_in("1002", "B001", "Ada_1002_assignsubmission_file_/02_qkv.ipynb")
+    moodle.platform = "moodle"
     assert report.with_other_id([moodle]) == []
+    pretended = handed_in("B009", "B001", "B009/x_1002_assignsubmission_file_/02_qkv.ipynb")
+    assert report.with_other_id([*rows[:3], pretended]) == [pretended]
     named_otherwise = [handed_in(f"team-{i}", f"B00{i}", f"team-{i}/02_qkv.ipynb") for i in range(4)]
     assert report.with_other_id(named_otherwise) == []
 
@@ -385,6 +404,15 @@ def test_every_reason_has_a_chinese_twin() -> None:
         (
             "Read as handed in. The sandbox itself failed; run the same command again.",
             "依繳交的內容讀取。沙箱本身出錯；請再執行一次同樣的指令。",
+        ),
+        (
+            "Read as handed in. Its answers could not be kept (OSError: no space). "
+            "It could not be entered in the books (DBError: locked).",
+            "依繳交的內容讀取。作答紀錄無法保存（OSError: no space）。無法寫入成績簿（DBError: locked）。",
+        ),
+        (
+            "Made from release v0.0.1, graded against v0.1.0; the course has had no such release, so everything is scored.",
+            "以 v0.0.1 版作答，以 v0.1.0 版評分；課程沒有發布過這個版本，因此每一題都計分。",
         ),
         ("Something new; read from a script.", "Something new; read from a script."),
         ("", ""),

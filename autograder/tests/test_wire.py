@@ -81,6 +81,15 @@ HOSTILE = {
     "no base64": json.dumps({"tensor": ["float32", [2, 3], "?" * 32, [0, 1]]}),
     "bad order": json.dumps({"tensor": ["float32", [2, 3], GOOD[2], [0, 7]]}),
     "deep": '{"tuple": [' * 100_000 + "]}" * 100_000,
+    "seventeen deep": '{"tuple": [' * 17 + "1" + "]}" * 17,
+    "an object too deep inside an object": json.dumps(
+        {
+            "object": "Observation",
+            "fields": {
+                "value": {"tuple": [json.loads('{"object": "Call", "fields": {"args": ' * 20 + "1" + "}}" * 20)]}
+            },
+        }
+    ),
     "true shape": json.dumps({"tensor": ["float32", [True, 6], *GOOD[2:]]}),
     "huge integer": '{"int": "0x' + "f" * 10 + 'zz"}',
     "fields as a list": '{"object": "Observation", "fields": []}',
@@ -93,6 +102,43 @@ HOSTILE = {
 def test_hostile_messages_are_refused_by_one_error(text):
     with pytest.raises(WireError):
         loads(text)
+
+
+def forged(value: str) -> str:
+    """An observation as a student's code may write it, with anything in place of the result."""
+    honest = json.loads(dumps(Observation()))
+    honest["fields"]["value"] = "RESULT"
+    return json.dumps(honest).replace('"RESULT"', value)
+
+
+NO_RESULTS = {
+    "a call": '{"object": "Call", "fields": {"args": 1}}',
+    "a call in a tuple": '{"tuple": [{"object": "Call", "fields": {"args": 1}}]}',
+    "a function of the course": dumps(Equivariant(torch.ones(1, 1), torch.ones(1, 1))),
+    "an observation": dumps(Observation()),
+    "a dictionary": '{"dict": []}',
+    "a list": '{"list": []}',
+    "a dtype": '{"dtype": "float32"}',
+    "deep tuples": '{"tuple": [' * 400 + "1" + "]}" * 400,
+    "deep calls": '{"object": "Call", "fields": {"args": ' * 480 + "1" + "}}" * 480,
+    "deep dictionaries": '{"dict": [[1, ' * 300 + "1" + "]]}" * 300,
+}
+
+
+@pytest.mark.parametrize("value", NO_RESULTS.values(), ids=NO_RESULTS.keys())
+def test_an_observation_holds_what_observe_can_have_seen_and_nothing_else(value):
+    with pytest.raises(WireError):
+        loads(forged(value))
+    assert loads(forged('{"tuple": [1, {"tuple": [null, "b", 0.5]}]}')).value == (1, (None, "b", 0.5))
+
+
+def test_what_is_nested_too_deeply_does_not_leave_either():
+    value: object = 1
+    for _ in range(16):
+        value = (value,)
+    assert loads(dumps(value)) == value
+    with pytest.raises(WireError, match="deeply"):
+        dumps((value,))
 
 
 def test_lone_surrogates_come_out_as_text_that_can_be_saved():
