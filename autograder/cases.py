@@ -27,7 +27,6 @@ class Prepared:
     call: Call
     exact: Observation  # the reference in float64
     plain: Observation  # the plain formula in the inputs' own dtype
-    dtype: torch.dtype  # of the floating-point inputs
     nudged: tuple[Observation, ...]  # the reference in float64 on inputs moved by one rounding of float32
     case: Case
 
@@ -56,7 +55,6 @@ def prepared(exercise: Exercise, case: Case, seed: int) -> Prepared:
         call,
         exact,
         observe(exercise.plain or exercise.reference, call, exercise.driver),
-        case.dtype,
         tuple(
             observe(exercise.reference, nudge(as_double(call), draw), exercise.driver)
             for _ in range(0 if case.dtype in HALF else NUDGES)

@@ -263,7 +263,7 @@ def result_dtype(case: Prepared, path: tuple[int, ...]) -> torch.dtype | None:
         return value.dtype
     inputs = [x for x in tensors_in([case.call.args, case.call.kwargs]) if x.is_floating_point()]
     own = value_part(case.plain, path)
-    if case.dtype in HALF and isinstance(own, Tensor):
+    if case.case.dtype in HALF and isinstance(own, Tensor):
         return own.dtype
     return inputs[0].dtype if inputs else own.dtype if isinstance(own, Tensor) else value.dtype
 

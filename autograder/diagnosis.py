@@ -52,7 +52,7 @@ def diagnose(
     """
     if not failed:
         return {}
-    if all(cases[i].dtype == torch.float64 for i in failed) and all(
+    if all(cases[i].case.dtype == torch.float64 for i in failed) and all(
         i < len(observations) and compare(exercise, cases[i], observations[i], torch.float32) is None for i in failed
     ):
         for mistake in exercise.mistakes:  # an error of the same size in the same places is no rounding

@@ -6,7 +6,7 @@ references nor expected values.
 
 import unicodedata
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.func import functional_call as stateless
 
 from autograder.guard import ForbiddenCall, Sighting, watch
-from autograder.meter import Meter, Reading
+from autograder.meter import Meter
 
 NUMBERS = (bool, int, float, str, type(None))
 CUT_OFF = "cut off from the inputs"
@@ -159,15 +159,11 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
     sightings: list[Sighting] = []
     value: Any = None
     error: str | None = None
-    reading = Reading()
+    meter = Meter(list(tensors_in([args, kwargs]))) if call.metered else None
     token = running.set(True)
     with settings_kept() as changed_settings, watch(forbidden, sightings), torch.enable_grad():
         try:
-            if call.metered:
-                with Meter(list(tensors_in([args, kwargs]))) as meter:
-                    reading = meter.reading
-                    value = DRIVERS[driver](answer, *args, **kwargs)
-            else:
+            with meter or nullcontext():
                 value = DRIVERS[driver](answer, *args, **kwargs)
         except NotImplementedError as problem:
             # A bare NotImplementedError is the released stub; one with a text comes from torch or the student's own code.
@@ -192,8 +188,8 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
         gradients=gradients,
         gradient_error=gradient_error,
         forbidden=tuple(sightings),
-        largest=reading.largest,
-        peak=reading.peak,
+        largest=meter.reading.largest if meter else 0,
+        peak=meter.reading.peak if meter else 0,
     )
 
 

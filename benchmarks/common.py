@@ -64,6 +64,27 @@ def milliseconds(taken: dict[str, list[float]], name: str) -> float:
     return 1e3 * statistics.median(taken[name])
 
 
+def measured(measures: dict[str, Callable[[], dict[str, list[float]]]]) -> list[dict[str, Any]]:
+    """Run the measures one after the other; print and return a row for each contestant. The first of each is ours."""
+    rows = []
+    for measure, run in measures.items():
+        taken = run()
+        ours = next(iter(taken))
+        print(f"\n{measure}")
+        for name in taken:
+            row = {
+                "measure": measure,
+                "contestant": name,
+                "milliseconds": milliseconds(taken, name),
+                "ours_to_this": ratio(taken, ours, name),
+                "spread": max(taken[name]) / statistics.median(taken[name]),
+                "rounds": len(taken[name]),
+            }
+            rows.append(row)
+            print(f"  {name:28}{row['milliseconds']:10.2f} ms   {ours} takes {row['ours_to_this']:.2f}× its time")
+    return rows
+
+
 def write(name: str, content: dict[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")

@@ -5,7 +5,6 @@
 Without a GPU it says so and writes nothing. Times are CUDA events around one call, contestants taking turns, medians.
 """
 
-import statistics
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from benchmarks.common import machine, ratio, write
+from benchmarks.common import machine, measured, write
 from benchmarks.models import OURS, decoding_models
 from course_lib.config import TransformerConfig
 from course_lib.flash.triton_kernel import triton_attention
@@ -106,22 +105,8 @@ def main() -> None:
     for batch in (1, 8):
         measures[f"decode {TOKENS} tokens, GPT-2 small, B{batch}"] = lambda batch=batch: decoding_row(batch)
     measures["training step, GPT-2 small, B8 N1024"] = training_row
-    rows = []
-    for measure, run in measures.items():
-        taken = run()
-        first = next(iter(taken))
-        print(f"\n{measure}")
-        for name in taken:
-            row = {
-                "measure": measure,
-                "contestant": name,
-                "milliseconds": 1e3 * statistics.median(taken[name]),
-                "ours_to_this": ratio(taken, first, name),
-                "rounds": len(taken[name]),
-            }
-            rows.append(row)
-            print(f"  {name:28}{row['milliseconds']:10.2f} ms   {first} takes {row['ours_to_this']:.2f}× its time")
-    write("gpu", {"machine": machine() | {"gpu": torch.cuda.get_device_name()}, "rows": rows})
+    here = machine() | {"gpu": torch.cuda.get_device_name()}
+    write("gpu", {"machine": here, "rows": measured(measures)})
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ not need; and "light", the same notebook reduced to what ours runs, so that both
 """
 
 import copy
-import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -23,6 +21,7 @@ from nbformat import NotebookNode
 
 from autograder.pipeline.authoring import load_lesson, solved_notebook
 from autograder.pipeline.grading import cells_to_run
+from benchmarks.common import machine, write
 
 ROOT = Path(__file__).resolve().parents[1]
 LESSONS = ("02_qkv", "03_sqrt_dk")
@@ -72,6 +71,7 @@ def stock(lesson: str, notebook: NotebookNode, folder: Path, reduce: bool) -> fl
 
 
 def main() -> None:
+    here = machine()  # before anything runs
     rows = []
     for lesson in LESSONS:
         solved = solved_notebook(load_lesson(ROOT / "solutions" / f"{lesson}.py"), "en")
@@ -86,14 +86,7 @@ def main() -> None:
             print(
                 f"{lesson:12} {variant:12} ours {mine:6.2f} s  stock {theirs:6.2f} s  {theirs / mine:5.1f}×", flush=True
             )
-    results = ROOT / "benchmarks" / "results"
-    results.mkdir(exist_ok=True)
-    machine = {
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "submissions": {"ours": OURS, "stock": STOCK},
-    }
-    (results / "grading.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+    write("grading", {"machine": here, "submissions": {"ours": OURS, "stock": STOCK}, "rows": rows})
 
 
 if __name__ == "__main__":

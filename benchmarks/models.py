@@ -7,7 +7,6 @@ backward, dropout 0. Decoding is 128 greedy tokens with a cache on one set of ra
 what reading all the weights once costs (every matrix times one vector, nothing else).
 """
 
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.common import machine, milliseconds, ratio, take_turns, write
+from benchmarks.common import machine, measured, take_turns, write
 from course_lib.attention import MultiHeadAttention
 from course_lib.config import TransformerConfig
 from course_lib.generation import generate
@@ -148,7 +147,7 @@ def import_row(rounds: int) -> dict[str, list[float]]:
 
 def main(seconds: float = 20.0, rounds: int = 5) -> None:
     torch.manual_seed(0)
-    content: dict[str, Any] = {"machine": machine(), "rows": []}
+    here = machine()  # before anything runs
     measures: dict[str, Callable[[], dict[str, list[float]]]] = {}
     for batch, n in SHAPES:
         measures[f"training step, attention, B{batch} N{n}"] = lambda b=batch, n=n: attention_row(b, n, seconds)
@@ -157,21 +156,7 @@ def main(seconds: float = 20.0, rounds: int = 5) -> None:
     measures[f"decode {TOKENS} tokens, GPT-2 small, B1"] = lambda: decoding_row(1, rounds)
     measures[f"decode {TOKENS} tokens, GPT-2 small, B8"] = lambda: decoding_row(8, rounds)
     measures["import"] = lambda: import_row(rounds)
-    for measure, run in measures.items():
-        taken = run()
-        print(f"\n{measure}")
-        for name in taken:
-            row = {
-                "measure": measure,
-                "contestant": name,
-                "milliseconds": milliseconds(taken, name),
-                "ours_to_this": ratio(taken, OURS, name),
-                "spread": max(taken[name]) / statistics.median(taken[name]),
-                "rounds": len(taken[name]),
-            }
-            content["rows"].append(row)
-            print(f"  {name:28}{row['milliseconds']:10.1f} ms   course_lib takes {row['ours_to_this']:.2f}× its time")
-    write("models", content)
+    write("models", {"machine": here, "rows": measured(measures)})
 
 
 if __name__ == "__main__":

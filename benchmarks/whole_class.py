@@ -6,9 +6,6 @@ Half of the class has all answers right; the others have one wrong, each time an
 Memory is the sum over all processes of the run, shared pages counted once (proportional set size).
 """
 
-import json
-import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -21,6 +18,7 @@ import psutil
 
 from autograder.exercise import get
 from autograder.pipeline.demo import cell_named, released, solutions
+from benchmarks.common import machine, write
 
 ROOT = Path(__file__).resolve().parents[1]
 TWICE = """
@@ -89,6 +87,7 @@ def memory_of(pid: int) -> int:
 
 
 def main() -> None:
+    here = machine()  # before anything runs
     students = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     lesson = sys.argv[2] if len(sys.argv) > 2 else "02_qkv"
     work = Path(tempfile.mkdtemp(prefix="class-"))
@@ -115,10 +114,7 @@ def main() -> None:
             raise RuntimeError("the two executors gave other grades")
     finally:
         shutil.rmtree(work)
-    results = ROOT / "benchmarks" / "results"
-    results.mkdir(exist_ok=True)
-    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "students": students, "lesson": lesson}
-    (results / "whole_class.json").write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+    write("whole_class", {"machine": here, "students": students, "lesson": lesson, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -944,6 +944,15 @@ def mistaken_layer_norm(
     return answer
 
 
+def row_cases(draw: Callable[..., tuple[Any, ...]]) -> list[Case]:
+    """Rows that are normalised one by one: alone, in a sentence, in a batch."""
+    return [
+        Case("vector", both("one vector, d = 4", "一個向量，d = 4"), lambda d: draw(d, 4), 2),
+        Case("sentence", both("a sentence", "一個句子"), lambda d: draw(d, 5, 7), 2),
+        Case("batch", both("a batch (3-D)", "一個批次（3 維）"), lambda d: draw(d, 2, 3, 5), 2),
+    ]
+
+
 def draw_rows(draw: Draw, *shape: int, mean: float = 3.0, std: float = 2.0) -> tuple[Any, ...]:
     """Rows with means and spreads of their own, γ and β."""
     rows = draw.normal(*shape, std=std) * draw.uniform(0.5, 2.0, *shape[:-1], 1)
@@ -975,9 +984,7 @@ exercise(
     results=("y",),
     forbidden=LAYER_NORMS,
     cases=[
-        Case("vector", both("one vector, d = 4", "一個向量，d = 4"), lambda d: draw_rows(d, 4), 2),
-        Case("sentence", both("a sentence", "一個句子"), lambda d: draw_rows(d, 5, 7), 2),
-        Case("batch", both("a batch (3-D)", "一個批次（3 維）"), lambda d: draw_rows(d, 2, 3, 5), 2),
+        *row_cases(draw_rows),
         Case(
             "large_eps",
             both("another eps", "其他的 eps"),
@@ -1186,9 +1193,7 @@ exercise(
     results=("y",),
     forbidden=RMS_NORMS,
     cases=[
-        Case("vector", both("one vector, d = 4", "一個向量，d = 4"), lambda d: draw_rms_rows(d, 4), 2),
-        Case("sentence", both("a sentence", "一個句子"), lambda d: draw_rms_rows(d, 5, 7), 2),
-        Case("batch", both("a batch (3-D)", "一個批次（3 維）"), lambda d: draw_rms_rows(d, 2, 3, 5), 2),
+        *row_cases(draw_rms_rows),
         Case(
             "large_eps",
             both("another eps", "其他的 eps"),

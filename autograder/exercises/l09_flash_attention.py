@@ -6,6 +6,7 @@ included.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,12 @@ from autograder.exercises.shared import TRANSFORMER_BUILT_INS, WAYS_OUT_OF_TORCH
 from autograder.text import both
 
 LESSON = "09_flash_attention"
+
+
+def slips(wrong: Callable[..., Any]) -> Callable[[str, str, str], Mistake]:
+    """Makes the mistakes of an exercise whose wrong answers are one function that is told which slip to make."""
+    return lambda name, english, chinese: Mistake(name, partial(wrong, slip=name), both(english, chinese))
+
 
 # -------------------------------------------------------------------------------------------- attention_bytes
 
@@ -198,8 +205,9 @@ def draw_half_scores(draw: Draw) -> tuple[Tensor, ...]:
     return m, s, scores.half()
 
 
-def softmax_step(m: Tensor, s: Tensor, scores: Tensor, slip: str) -> tuple[Tensor, Tensor]:
+def softmax_step(running_max: Tensor, running_sum: Tensor, scores: Tensor, *, slip: str) -> tuple[Tensor, Tensor]:
     """One step with a slip."""
+    m, s = running_max, running_sum
     scores = scores if slip == "in_the_scores_dtype" else scores.to(m.dtype)
     block_max = scores.amax(dim=-1)
     new = block_max if slip == "block_max_only" else m if slip == "old_max_kept" else torch.maximum(m, block_max)
@@ -215,12 +223,7 @@ def softmax_step(m: Tensor, s: Tensor, scores: Tensor, slip: str) -> tuple[Tenso
     return (before + inside, new) if slip == "parts_swapped" else (new, before + inside)
 
 
-def step_mistake(name: str, english: str, chinese: str) -> Mistake:
-    return Mistake(
-        name,
-        lambda running_max, running_sum, scores: softmax_step(running_max, running_sum, scores, name),
-        both(english, chinese),
-    )
+step_mistake = slips(softmax_step)
 
 
 exercise(
@@ -382,7 +385,7 @@ def draw_far_pair(draw: Draw) -> tuple[Tensor, ...]:
     return out_a, lse_a + far_a, out_b, lse_b + far_b
 
 
-def merge_with(out_a: Tensor, lse_a: Tensor, out_b: Tensor, lse_b: Tensor, slip: str) -> tuple[Tensor, Tensor]:
+def merge_with(out_a: Tensor, lse_a: Tensor, out_b: Tensor, lse_b: Tensor, *, slip: str) -> tuple[Tensor, Tensor]:
     """Merging with a slip."""
     lse = torch.logaddexp(lse_a, lse_b)
     total = lse if slip == "nan_when_both_empty" else lse.masked_fill(lse.isneginf(), 0.0)
@@ -411,12 +414,7 @@ def merge_with(out_a: Tensor, lse_a: Tensor, out_b: Tensor, lse_b: Tensor, slip:
     return out, lse
 
 
-def merge_mistake(name: str, english: str, chinese: str) -> Mistake:
-    return Mistake(
-        name,
-        lambda out_a, lse_a, out_b, lse_b: merge_with(out_a, lse_a, out_b, lse_b, name),
-        both(english, chinese),
-    )
+merge_mistake = slips(merge_with)
 
 
 exercise(
@@ -620,7 +618,9 @@ def long_cases(draw: Callable[[Draw, int, int, int, bool], tuple[Any, ...]]) -> 
 LOW = [-800.0] * 7
 
 
-def forward_with(q: Tensor, k: Tensor, v: Tensor, block_size: int, is_causal: bool, slip: str) -> tuple[Tensor, Tensor]:
+def forward_with(
+    q: Tensor, k: Tensor, v: Tensor, block_size: int, is_causal: bool = False, *, slip: str
+) -> tuple[Tensor, Tensor]:
     """The tiled forward pass with a slip."""
     wide = torch.promote_types(q.dtype, torch.float32)
     N, M, d_k = q.shape[-2], k.shape[-2], q.shape[-1]
@@ -656,12 +656,7 @@ def forward_with(q: Tensor, k: Tensor, v: Tensor, block_size: int, is_causal: bo
     return out.to(q.dtype), lse.to(q.dtype) if slip == "lse_in_half" else lse
 
 
-def forward_mistake(name: str, english: str, chinese: str) -> Mistake:
-    return Mistake(
-        name,
-        lambda q, k, v, block_size, is_causal=False: forward_with(q, k, v, block_size, is_causal, name),
-        both(english, chinese),
-    )
+forward_mistake = slips(forward_with)
 
 
 FULL_MATRIX = both(
@@ -786,7 +781,7 @@ exercise(
         ),
         Mistake(
             "top_left",
-            lambda q, k, v, block_size, is_causal=False: forward_with(q, k, v, block_size, is_causal, "top_left"),
+            partial(forward_with, slip="top_left"),
             TOP_LEFT,
         ),
         forward_mistake(
@@ -951,7 +946,8 @@ def backward_with(
     out: Tensor,
     lse: Tensor,
     block_size: int,
-    is_causal: bool,
+    is_causal: bool = False,
+    *,
     slip: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The tiled backward pass with a slip."""
@@ -989,20 +985,7 @@ def backward_with(
     return dq.to(q.dtype), torch.cat(dk, dim=-2).to(k.dtype), torch.cat(dv, dim=-2).to(v.dtype)
 
 
-def backward_mistake(name: str, english: str, chinese: str) -> Mistake:
-    def answer(
-        d_out: Tensor,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        out: Tensor,
-        lse: Tensor,
-        block_size: int,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return backward_with(d_out, q, k, v, out, lse, block_size, is_causal, name)
-
-    return Mistake(name, answer, both(english, chinese))
+backward_mistake = slips(backward_with)
 
 
 def draw_backward_by_name(draw: Draw) -> tuple[Any, ...]:
@@ -1133,9 +1116,7 @@ exercise(
         ),
         Mistake(
             "top_left",
-            lambda d_out, q, k, v, out, lse, block_size, is_causal=False: backward_with(
-                d_out, q, k, v, out, lse, block_size, is_causal, "top_left"
-            ),
+            partial(backward_with, slip="top_left"),
             TOP_LEFT,
         ),
         backward_mistake(
@@ -1191,7 +1172,7 @@ def hbm_traffic(n_queries: int, n_keys: int, d: int, block_q: int, bytes_per_ele
 
 
 def traffic_with(
-    n_queries: int, n_keys: int, d: int, block_q: int, bytes_per_element: int, slip: str
+    n_queries: int, n_keys: int, d: int, block_q: int, bytes_per_element: int = 2, *, slip: str
 ) -> tuple[Any, Any]:
     """The count with a slip."""
     queries, keys, scores = n_queries * d, n_keys * d, n_queries * n_keys
@@ -1211,14 +1192,7 @@ def traffic_with(
     return (tiled * size, explicit * size) if slip == "parts_swapped" else (explicit * size, tiled * size)
 
 
-def traffic_mistake(name: str, english: str, chinese: str) -> Mistake:
-    return Mistake(
-        name,
-        lambda n_queries, n_keys, d, block_q, bytes_per_element=2: traffic_with(
-            n_queries, n_keys, d, block_q, bytes_per_element, name
-        ),
-        both(english, chinese),
-    )
+traffic_mistake = slips(traffic_with)
 
 
 exercise(

@@ -4,6 +4,7 @@ Shapes: B batch, N prompt tokens, t tokens in the cache, n new ones, L positions
 the queries, h_kv of keys and values, d = d_model.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -992,6 +993,15 @@ def bytes_of(
     return d_model // n_heads * n_kv_heads * n_layers * n_tokens * batch * dtype.itemsize * 2
 
 
+def bytes_with(**fixed: Any) -> Callable[..., int]:
+    """A count in which some of the sizes are these, whatever is handed in."""
+
+    def answer(*sizes: Any, **named: Any) -> int:
+        return bytes_of(**{**inspect.signature(bytes_of).bind(*sizes, **named).arguments, **fixed})
+
+    return answer
+
+
 EVERY_QUERY_HEAD = both(
     "You store as much as if every query head had keys and values of its own. There are n_kv_heads of them, each as wide as "
     "a query head.",
@@ -1057,16 +1067,12 @@ exercise(
         ),
         Mistake(
             "one_layer",
-            lambda batch, n_tokens, n_layers, n_heads, n_kv_heads, d_model, dtype: bytes_of(
-                batch, n_tokens, 1, n_heads, n_kv_heads, d_model, dtype
-            ),
+            bytes_with(n_layers=1),
             both("That is one layer. Every layer has its own cache.", "這只是一層。每一層都有自己的快取。"),
         ),
         Mistake(
             "one_sequence",
-            lambda batch, n_tokens, n_layers, n_heads, n_kv_heads, d_model, dtype: bytes_of(
-                1, n_tokens, n_layers, n_heads, n_kv_heads, d_model, dtype
-            ),
+            bytes_with(batch=1),
             both(
                 "That is one sequence. Weights are shared by the batch, the cache is not.",
                 "這只是一個序列。權重是整個批次共用的，快取不是。",
@@ -1074,16 +1080,12 @@ exercise(
         ),
         Mistake(
             "one_token",
-            lambda batch, n_tokens, n_layers, n_heads, n_kv_heads, d_model, dtype: bytes_of(
-                batch, 1, n_layers, n_heads, n_kv_heads, d_model, dtype
-            ),
+            bytes_with(n_tokens=1),
             both("That is one token. All of them stay.", "這只是一個詞元。所有詞元都留著。"),
         ),
         Mistake(
             "one_head",
-            lambda batch, n_tokens, n_layers, n_heads, n_kv_heads, d_model, dtype: bytes_of(
-                batch, n_tokens, n_layers, n_heads, 1, d_model, dtype
-            ),
+            bytes_with(n_kv_heads=1),
             both(
                 "That is a single key–value head, whatever n_kv_heads says.",
                 "不管 n_kv_heads 是多少，你都只算了一個鍵值頭。",
@@ -1101,9 +1103,7 @@ exercise(
         ),
         Mistake(
             "elements",
-            lambda batch, n_tokens, n_layers, n_heads, n_kv_heads, d_model, dtype: bytes_of(
-                batch, n_tokens, n_layers, n_heads, n_kv_heads, d_model, torch.int8
-            ),
+            bytes_with(dtype=torch.int8),
             both(
                 "You count numbers. Bytes are asked for: a number takes as many as its dtype says.",
                 "你算的是有幾個數。這裡要的是位元組：一個數占幾個，由 dtype 決定。",
@@ -1111,9 +1111,7 @@ exercise(
         ),
         Mistake(
             "four_bytes_always",
-            lambda batch, n_tokens, n_layers, n_heads, n_kv_heads, d_model, dtype: bytes_of(
-                batch, n_tokens, n_layers, n_heads, n_kv_heads, d_model, torch.float32
-            ),
+            bytes_with(dtype=torch.float32),
             both(
                 "You count four bytes for every number. That is float32; ask the dtype.",
                 "每個數你都算四個位元組。那是 float32，要看 dtype 是什麼。",

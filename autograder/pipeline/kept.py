@@ -2,13 +2,13 @@
 
 import gzip
 import json
-import os
 import zlib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from autograder.observe import Observation
+from autograder.pipeline.whole import write_whole
 from autograder.text import Text
 from autograder.wire import WireError, dumps, loads
 
@@ -45,10 +45,7 @@ def save_tried(path: Path, tried: dict[str, Tried], keep_others: bool = False) -
             continue
         entries[name] = {**asdict(Tried(one.plan, {}, one.printed, one.why, one.stopped)), "seen": seen}
     text = json.dumps(entries)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".tmp")
-    draft.write_bytes(gzip.compress(text.encode() if len(text) <= LARGEST else b"{}", compresslevel=3, mtime=0))
-    os.replace(draft, path)
+    write_whole(path, gzip.compress(text.encode() if len(text) <= LARGEST else b"{}", compresslevel=3, mtime=0))
 
 
 def load_tried(path: Path, name: str) -> Tried | None:

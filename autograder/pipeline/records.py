@@ -1,12 +1,12 @@
 """What is known of one student's lesson once it is graded; kept as JSON, so that a stopped run goes on where it stopped."""
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from autograder.exercise import Verdict
+from autograder.pipeline.whole import write_whole
 from autograder.text import Text
 
 
@@ -87,11 +87,8 @@ class Record:
         return sum(grade.max_points for grade in self.grades if grade.points is not None)
 
     def save(self, path: Path) -> None:
-        """Write to `path` in one step: it holds the old record or the new one, never half of one."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(".tmp")
-        draft.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
-        os.replace(draft, path)
+        """Write to `path` in one step."""
+        write_whole(path, json.dumps(asdict(self), indent=1).encode())
 
     @classmethod
     def load(cls, path: Path) -> "Record | None":

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 from autograder.pipeline.authoring import LANGUAGES, Course, Language, read_course
+from autograder.pipeline.report import titles_of
 
 # What is released, and what of it stays here.
 RELEASED = ("lessons", "course_lib", "autograder", "LICENSE", "LICENSE-CONTENT")
@@ -98,9 +99,8 @@ def files_below(path: Path) -> list[Path]:
 def lesson_rows(root: Path, course: Course, language: Language) -> str:
     rows = []
     for path in sorted((root / "lessons" / language).glob("[0-9][0-9]_*.ipynb")):
-        title = re.search(r'"# (\d\d · .*?)(?:\\n)?"', path.read_text(encoding="utf-8"))
-        name = title[1] if title else path.stem
-        rows.append(f"| {name} | [![Colab]({BADGE})]({course.colab(path.stem, language)}) |")
+        title = titles_of(path.stem, root / "lessons")[language]
+        rows.append(f"| {title} | [![Colab]({BADGE})]({course.colab(path.stem, language)}) |")
     return "\n".join(rows)
 
 

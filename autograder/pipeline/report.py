@@ -5,7 +5,6 @@ Everything that a student wrote is text here, never markup or a formula: the tem
 
 import csv
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +27,7 @@ from autograder.pipeline.records import Change, Grade, Record
 from autograder.pipeline.roster import Member, Roster, load_roster
 from autograder.pipeline.similar import Pair, similar_pairs
 from autograder.pipeline.tables import neutral, plain, write_table
+from autograder.pipeline.whole import write_whole
 from autograder.text import LANGUAGES, Text, both
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -183,11 +183,8 @@ def write_files(out: Path, submissions: Sequence[Submission]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write in one step; halves of surrogate pairs and control characters, which no page takes, become "�"."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     clean = "".join(c if c in "\n\t" or (c >= " " and not "\x7f" <= c < "\xa0") else "�" for c in text)
-    draft = path.with_name(path.name + ".tmp")
-    draft.write_bytes(clean.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode("utf-8"))
-    os.replace(draft, path)
+    write_whole(path, clean.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode("utf-8"))
 
 
 # ------------------------------------------------------------------------------------------------- words

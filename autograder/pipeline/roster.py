@@ -6,7 +6,6 @@ that reports and the files for the platform (lms.py) can be made again.
 """
 
 import csv
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from autograder.pipeline.collect import safe_id
 from autograder.pipeline.records import Record
+from autograder.pipeline.whole import write_whole
 
 FILE = "roster.csv"
 # Columns by their headings, in lower case. "identifier" is the number that Moodle's folder names carry.
@@ -111,9 +111,7 @@ def keep_roster(path: Path, out: Path) -> None:
     except OSError as problem:
         raise RosterError(f"{path}: {problem.strerror}") from None
     parse(data, path.name)
-    draft = out / (FILE + ".tmp")
-    draft.write_bytes(data)
-    os.replace(draft, out / FILE)
+    write_whole(out / FILE, data)
 
 
 def load_roster(out: Path) -> Roster | None:
