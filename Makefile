@@ -32,7 +32,7 @@ test: $(VENV)/.test
 	$(PYTEST) -m "not slow"
 
 test-all: $(VENV)/.test
-	$(PYTEST) -m "slow"
+	$(PYTEST) -m "slow" --durations 45
 
 lab: $(VENV)/.instructor
 	$(BIN)/jupyter lab lessons
