@@ -24,7 +24,8 @@ def softmax(scores: Tensor, dim: int = -1) -> Tensor:
     """Weights exp(sᵢ) / Σⱼ exp(sⱼ) along ``dim``, for scores of any size.
 
     exp overflows at 89 in float32 and at 12 in float16. Subtracting the largest score cancels in the fraction and
-    makes the largest exponent 0. Half precision is computed in float32 and rounded once, at the end.
+    makes the largest exponent 0. Half precision is computed in float32 and rounded once, at the end. The Jacobian is
+    diag(p) − p pᵀ, with p the weights: once one of them is near 1 all its entries are near 0, and the gradient dies.
 
     Args:
         scores: floating-point, any shape. −inf means "not there" and gets weight 0.
@@ -39,6 +40,9 @@ def softmax(scores: Tensor, dim: int = -1) -> Tensor:
     Example:
         >>> softmax(torch.tensor([1000.0, 1000.0, -math.inf]))
         tensor([0.5000, 0.5000, 0.0000])
+
+    References: Bridle 1990 (the name), https://doi.org/10.1007/978-3-642-76153-9_28; Blanchard et al. 2019 (why the
+    largest is subtracted), https://arxiv.org/abs/1909.03469.
     """
     if not scores.is_floating_point():
         raise TypeError(f"softmax needs floating-point scores, got {scores.dtype}")
@@ -62,6 +66,10 @@ def scaled_dot_product_attention(
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """softmax(q kᵀ / (√d_k · temperature)) v, with the weights.
+
+    Where the entries of q and k are independent with mean 0 and variance 1, q·k has variance d_k; the factor 1/√d_k
+    makes it 1, so that wide heads do not drive the softmax to where its gradient dies. What the mask hides has score
+    −∞, and a row that is all hidden gives zeros: the −1e9 of other code averages such a row, and overflows float16.
 
     Half precision is computed in float32 and rounded at the end: raw float16 scores overflow at 65504.
 

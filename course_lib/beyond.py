@@ -1,9 +1,12 @@
 """Beyond the full matrix: three ways to spend less than N² on N tokens.
 
-Sliding-window attention keeps the softmax and lets each query see its neighbours only. Linear attention drops the
-softmax, so that the keys and values seen so far fit in one matrix. A state-space model drops the queries and keys too:
-its state decays at learned rates. The last two come in two forms with the same numbers, one that trains side by side
-and one that decodes token by token; the tests hold each form against the other.
+Sliding-window attention, a kind of sparse attention, keeps the softmax and lets each query see its neighbours only.
+Linear attention drops the softmax, so that the keys and values seen so far fit in one matrix. A state-space model drops
+the queries and keys too: its state decays at learned rates. The last two come in two forms with the same numbers, one
+that trains side by side and one that decodes token by token; the tests hold each form against the other.
+
+The state-space model is like S4D: diagonal, with the same a, b and c for all tokens. Mamba is *selective*, its b, c and
+step size depend on the token (Gu and Dao 2023, https://arxiv.org/abs/2312.00752, section 3.2); that is not here.
 """
 
 import torch
@@ -63,6 +66,8 @@ def feature_map(x: Tensor) -> Tensor:
     Example:
         >>> feature_map(torch.tensor([2.0, 0.0, -1.0]))
         tensor([3.0000, 1.0000, 0.3679])
+
+    Reference: Katharopoulos et al. 2020, https://arxiv.org/abs/2006.16236, section 3.2.1, equation 7.
     """
     return x.relu() + x.clamp(max=0).exp()
 
@@ -96,7 +101,8 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor, is_causal: bool = False, b
         >>> linear_attention(q, k, v, is_causal=True).shape
         torch.Size([1, 4, 100, 8])
 
-    Reference: Katharopoulos et al. 2020, https://arxiv.org/abs/2006.16236, section 3.2, equations 5, 7 and 9.
+    Reference: Katharopoulos et al. 2020, https://arxiv.org/abs/2006.16236, sections 3.2 (equation 5), 3.2.1 (7) and
+    3.3 (9).
     """
     n, m, dtype = q.shape[-2], k.shape[-2], torch.promote_types(v.dtype, torch.float32)
     f_q, f_k, values = feature_map(q.to(dtype)), feature_map(k.to(dtype)), v.to(dtype)

@@ -1,7 +1,8 @@
 """The KV cache: keys and values of the tokens read so far, so that each new token is computed once.
 
 A decoder's token t attends to tokens 0 … t, whose keys and values do not change any more. With them kept, one step costs
-one token, not t. What is kept is 2 · layers · h_kv · d_head numbers for each token.
+one token, not t: its attention to n tokens takes O(n) with the cache, and O(n²) without. What is kept is
+2 · layers · h_kv · d_head numbers for each token.
 """
 
 import torch

@@ -18,16 +18,16 @@ POSITIONS = ("learned", "sinusoidal", "rotary", "relative", "none")
 class TokenEmbedding(nn.Module):
     """Token ids to vectors, and states back to logits.
 
-    A token's vector is a row of W_E; 2017 multiplies it by √d_model before the position's vector is added, because rows
-    start with length about 1 and positions have length √(d_model/2). The logits are states @ W_Eᵀ (tied), or have a
-    matrix of their own.
+    A token's vector is a row of W_E: the look-up is the product one_hot(token) W_E, without the multiplications by 0.
+    2017 multiplies it by √d_model before the position's vector is added, because rows start with length about 1 and
+    positions have length √(d_model/2). The logits are states @ W_Eᵀ (tied), or have a matrix of their own.
 
     Args:
         config: ``vocab_size``, ``positions``, ``max_positions``, ``scale_embedding``, ``tied``, ``output_scale``,
             ``dropout``.
 
     Raises:
-        ValueError: if ``config.positions`` is unknown.
+        ValueError: if ``config.positions`` is unknown, or "sinusoidal" with an odd ``d_model``.
 
     Example:
         >>> embedding = TokenEmbedding(TransformerConfig.preset("vaswani_base", vocab_size=50))
@@ -71,12 +71,14 @@ class TokenEmbedding(nn.Module):
             ``[B, N, d_model]``.
 
         Raises:
-            ValueError: if a position is beyond ``max_positions``.
+            ValueError: if learned or sinusoidal positions have no such position: it is negative, or ``max_positions``
+                or more.
         """
         if self.max_positions is not None and not positions.is_meta:
-            last = int(positions.max())
-            if last >= self.max_positions:
-                raise ValueError(f"position {last}, but the model has {self.max_positions} positions, counted from 0")
+            first, last = int(positions.min()), int(positions.max())
+            if first < 0 or last >= self.max_positions:
+                wrong = first if first < 0 else last
+                raise ValueError(f"position {wrong}, but the model has {self.max_positions} positions, counted from 0")
         x = self.token(tokens) * self.scale  # [B, N, d_model]
         if self.position is not None:
             x = x + self.position(positions)
@@ -95,6 +97,9 @@ class AudioEmbedding(nn.Module):
 
     Args:
         config: ``n_mels``, ``max_source_positions``, ``d_model``, ``dropout``.
+
+    Raises:
+        ValueError: if ``d_model`` is odd.
 
     Example:
         >>> embedding = AudioEmbedding(TransformerConfig.preset("whisper"))
@@ -131,6 +136,10 @@ def make_rotation(config: TransformerConfig, positions: Tensor, dtype: torch.dty
     """What turns queries and keys at ``positions`` (``[N]`` or ``[B, N]``), or None if the model is not rotary.
 
     Cosines and sines are made once for all layers, in float32 or better. Half-split layout, as Hugging Face's Llama.
+
+    Raises:
+        ValueError: if the model is rotary and the width of a head is odd.
+        TypeError: if it is rotary and ``positions`` are not integers.
 
     Example:
         >>> rotate = make_rotation(TransformerConfig.preset("llama"), torch.arange(3), torch.float32)

@@ -97,6 +97,9 @@ class SwiGLU(GatedFeedForward):
     Example:
         >>> SwiGLU(8, 20)(torch.randn(2, 5, 8)).shape
         torch.Size([2, 5, 8])
+
+    References: Shazeer 2020, https://arxiv.org/abs/2002.05202, section 2, equation 6; Touvron et al. 2023 (Llama),
+    https://arxiv.org/abs/2302.13971, section 2.2.
     """
 
     def __init__(self, d_model: int, d_ff: int, bias: bool = False) -> None:

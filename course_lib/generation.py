@@ -1,8 +1,9 @@
-"""Writing text, one token at a time: the most likely token, a drawn one, or the best of several beams.
+"""Writing text, one token at a time: the most likely token, or a drawn one. Beam search is in :mod:`course_lib.beam`.
 
-A model says how likely each token is *next*; which one to take is decided here. All functions take a
-:class:`course_lib.transformer.LanguageModel` with a prompt, or a :class:`course_lib.transformer.Transformer` with the
-start of the target and a source. Prompts of different lengths are padded on the left, so that all end at the same place.
+A model says how likely each token is *next*; which one to take is decided here, from its logits. :func:`generate`
+takes a :class:`course_lib.language_model.LanguageModel` with a prompt, or a
+:class:`course_lib.transformer.Transformer` with the start of the target and a source. Prompts of different lengths are
+padded on the left, so that all end at the same place.
 """
 
 import math
@@ -34,6 +35,9 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
         logits: ``[..., V]``.
         k: at least 1.
 
+    Returns:
+        Logits ``[..., V]`` in the same dtype.
+
     Raises:
         ValueError: if ``k`` is below 1.
 
@@ -41,7 +45,7 @@ def keep_top_k(logits: Tensor, k: int) -> Tensor:
         >>> keep_top_k(torch.tensor([1.0, 3.0, 2.0]), 2)
         tensor([-inf, 3., 2.])
 
-    Reference: Fan et al. 2018, https://arxiv.org/abs/1805.04833, section 5.2.
+    Reference: Fan et al. 2018, https://arxiv.org/abs/1805.04833, section 5.4.
     """
     if k < 1:
         raise ValueError(f"top_k must be at least 1, got {k}")
@@ -55,6 +59,9 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     Args:
         logits: ``[..., V]``.
         p: above 0, at most 1.
+
+    Returns:
+        Logits ``[..., V]`` in the same dtype.
 
     Raises:
         ValueError: if ``p`` is out of range.
@@ -88,8 +95,11 @@ def sampler(
         top_p: as in :func:`keep_top_p`; all tokens if not given.
         generator: source of random numbers, for a repeatable draw.
 
+    Returns:
+        A function from logits ``[B, V]`` to token ids ``[B]``.
+
     Raises:
-        ValueError: if the temperature is not above 0.
+        ValueError: if the temperature is not above 0; if ``top_k`` or ``top_p`` is out of range, at the first draw.
 
     Example:
         >>> choose = sampler(temperature=0.7, top_k=2)

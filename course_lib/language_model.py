@@ -17,7 +17,8 @@ class LanguageModel(Summarised):
         config: as in the presets "gpt2" and "llama".
 
     Raises:
-        ValueError: if ``config.positions`` is unknown.
+        ValueError: if ``config.positions`` is unknown, or "sinusoidal" with an odd ``d_model``, or
+            a layer cannot be made (see :class:`course_lib.layers.EncoderLayer`).
 
     Example:
         >>> model = LanguageModel(TransformerConfig.preset("gpt2", n_layers=1, vocab_size=50)).eval()
@@ -29,7 +30,9 @@ class LanguageModel(Summarised):
         >>> torch.allclose(last, logits[:, 2:], atol=1e-5)
         True
 
-    Reference: Radford et al. 2019 (GPT-2), section 2.3; Touvron et al. 2023 (Llama), https://arxiv.org/abs/2302.13971.
+    References: Radford et al. 2019 (GPT-2), section 2.3,
+    https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf; Touvron et
+    al. 2023 (Llama), https://arxiv.org/abs/2302.13971, section 2.2.
     """
 
     def __init__(self, config: TransformerConfig) -> None:
@@ -71,7 +74,8 @@ class LanguageModel(Summarised):
             Logits ``[B, N, V]`` (``[B, 1, V]`` with ``last_only``), and the weights ``[B, n_layers, h, N, M]`` or ``None``.
 
         Raises:
-            ValueError: if a position is beyond ``max_positions``, or the cache is full.
+            ValueError: if a position is negative or beyond ``max_positions`` (learned and sinusoidal), the cache is
+                full, or the backend cannot do what is asked.
         """
         start = 0 if cache is None else cache.length
         place = torch.arange(start + tokens.shape[1], device=tokens.device)  # [M] in the padded sequence

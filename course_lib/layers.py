@@ -64,7 +64,8 @@ class EncoderLayer(_Layer):
         config: d_model, n_heads, d_ff, norm, placement, activation, … of the layer.
 
     Raises:
-        ValueError: if ``config.placement`` is neither "post" nor "pre".
+        ValueError: if ``n_heads`` does not divide ``d_model`` (and no ``d_head`` is given), ``n_kv_heads`` does not
+            divide ``n_heads``, or the placement, norm, activation or backend is unknown.
 
     Example:
         >>> layer = EncoderLayer(TransformerConfig(d_model=8, n_heads=2, n_layers=1, d_ff=16))
@@ -127,7 +128,8 @@ class DecoderLayer(_Layer):
         config: d_model, n_heads, d_ff, norm, placement, activation, … of the layer.
 
     Raises:
-        ValueError: if ``config.placement`` is neither "post" nor "pre".
+        ValueError: if ``n_heads`` does not divide ``d_model`` (and no ``d_head`` is given), ``n_kv_heads`` does not
+            divide ``n_heads``, or the placement, norm, activation or backend is unknown.
 
     Example:
         >>> layer = DecoderLayer(TransformerConfig(d_model=8, n_heads=2, n_layers=1, d_ff=16))
@@ -160,6 +162,9 @@ class DecoderLayer(_Layer):
         return_weights: bool = False,
     ) -> tuple[Tensor, tuple[Tensor | None, Tensor | None]]:
         """Run the layer; self-attention is always causal.
+
+        Cross-attention takes its queries from ``x``, its keys and values from the memory. The memory stays the same
+        while the target grows, so a cache keeps these keys and values: they are handed over as ``projected``.
 
         Args:
             x: ``[B, N, d_model]``.

@@ -1,4 +1,7 @@
-"""``nn.Linear``, with a faster order of the same product for the few rows of a decoding step on a CPU."""
+"""A layer's matrix product x Wᵀ + b, as ``nn.Linear``, in a faster order for the few rows of a decoding step on a CPU.
+
+Linear attention is something else: :func:`course_lib.beyond.linear_attention`.
+"""
 
 import torch
 import torch.nn.functional as F

@@ -20,7 +20,8 @@ class TextEncoder(Summarised):
         config: ``vocab_size``, ``max_positions``, ``n_segments`` and what the encoder needs.
 
     Raises:
-        ValueError: if ``config.positions`` is not "learned".
+        ValueError: if ``config.positions`` is not "learned", or
+            a layer cannot be made (see :class:`course_lib.layers.EncoderLayer`).
 
     Example:
         >>> model = TextEncoder(TransformerConfig.preset("bert", n_layers=1, vocab_size=50))
@@ -87,6 +88,10 @@ class TextEncoder(Summarised):
 
         Returns:
             The last layer's states ``[B, N, d_model]``, and the weights ``[B, n_layers, h, N, N]`` or ``None``.
+
+        Raises:
+            ValueError: if N exceeds ``max_positions``, segments are given to a model without them, or the backend
+                cannot do what is asked (see :meth:`course_lib.attention.MultiHeadAttention.forward`).
         """
         return self.encoder(self.embed(tokens, segments), mask, return_weights=return_weights)
 
@@ -101,7 +106,7 @@ class MaskedLanguageModel(Summarised):
         config: as for :class:`TextEncoder`; ``activation`` must be a plain one.
 
     Raises:
-        ValueError: if ``config.activation`` is not in ``ACTIVATIONS``.
+        ValueError: if ``config.activation`` is not in ``ACTIVATIONS``, or as :class:`TextEncoder`.
 
     Example:
         >>> model = MaskedLanguageModel(TransformerConfig.preset("bert", n_layers=1, vocab_size=50))

@@ -18,6 +18,9 @@ def _key_minus_query(n_queries: int, n_keys: int | None, device: torch.device | 
 def causal_mask(n_queries: int, n_keys: int | None = None, device: torch.device | str | None = None) -> Tensor:
     """Each query sees the keys up to and including its own position.
 
+    Added to the scores it would be the matrix M_ij = 0 for j ≤ i and −∞ for j > i, with a row i for each query and a
+    column j for each key. (Printed the other way round, 0 for i ≤ j, it would show the future and hide the past.)
+
     With N ≠ M the corner is aligned at the bottom right: the last query sees all keys, so that one query decoded
     against a cache of M keys sees the whole cache. (PyTorch's ``is_causal`` aligns at the top left.) With N > M the
     first N − M queries see nothing.

@@ -1,8 +1,8 @@
 """Normalisation: LayerNorm, RMSNorm, BatchNorm, and DyT, which normalises nothing.
 
 The functions are the formulas; the modules hold γ, β and what else is kept. All take ``[..., d]`` and return the same
-shape and dtype. Half precision is computed in float32 and rounded once. The lecture writes (x − μ)/(σ + ε); PyTorch and
-this file √(σ² + ε), which differs where σ is not much larger than ε.
+shape and dtype. Half precision is computed in float32 and rounded once. The university lecture divides by σ + ε; the
+beginner's guide, PyTorch and this file by √(σ² + ε), which differs where σ is not much larger than ε.
 """
 
 import torch
@@ -30,7 +30,7 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Ten
         >>> layer_norm(torch.tensor([1.0, 2.0, 3.0, 4.0]), torch.ones(4), torch.zeros(4))
         tensor([-1.3416, -0.4472,  0.4472,  1.3416])
 
-    Reference: Ba et al. 2016, https://arxiv.org/abs/1607.06450, section 3.1, equation 3.
+    Reference: Ba et al. 2016, https://arxiv.org/abs/1607.06450, section 3, equation 3.
     """
     centred = _raise_half(x)
     centred = centred - centred.mean(-1, keepdim=True)
@@ -41,6 +41,8 @@ def layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Ten
 
 def rms_norm(x: Tensor, gamma: Tensor, eps: float = 1e-6) -> Tensor:
     """x / √(mean(x²) + ε) · γ over the last axis: LayerNorm without the mean and without β.
+
+    The lecture and the paper write it without ε; then a row of zeros would be 0/0.
 
     Args:
         x: ``[..., d]``.

@@ -190,6 +190,8 @@ def rotary_angles(
         >>> sin
         tensor([[0.0000, 0.0000],
                 [0.8415, 0.0100]])
+
+    Reference: Su et al. 2021, https://arxiv.org/abs/2104.09864, section 3.2.2, equation 15.
     """
     if positions.is_floating_point() or positions.is_complex() or positions.dtype == torch.bool:
         raise TypeError(f"positions must be integers, got {positions.dtype}")
@@ -209,6 +211,14 @@ def rotate_interleaved(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     Returns:
         ``[..., d_k]`` in the dtype of ``x``.
+
+    Raises:
+        RuntimeError: from PyTorch, if cos and sin do not broadcast to ``[..., d_k/2]``.
+
+    Example:
+        >>> cos, sin = rotary_angles(torch.tensor([1]), d_k=4)
+        >>> rotate_interleaved(torch.tensor([[1.0, 0.0, 1.0, 0.0]]), cos, sin)
+        tensor([[0.5403, 0.8415, 0.9999, 0.0100]])
     """
     a, b = x[..., 0::2], x[..., 1::2]  # half precision times float32 is computed in float32
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2).to(x.dtype)
@@ -224,6 +234,14 @@ def rotate_half_split(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     Returns:
         ``[..., d_k]`` in the dtype of ``x``.
+
+    Raises:
+        RuntimeError: from PyTorch, if cos and sin do not broadcast to ``[..., d_k/2]``.
+
+    Example:
+        >>> cos, sin = rotary_angles(torch.tensor([1]), d_k=4)
+        >>> rotate_half_split(torch.tensor([[1.0, 1.0, 0.0, 0.0]]), cos, sin)
+        tensor([[0.5403, 0.9999, 0.8415, 0.0100]])
     """
     a, b = x.chunk(2, dim=-1)
     return torch.cat((a * cos - b * sin, a * sin + b * cos), dim=-1).to(x.dtype)

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 def rnn_step(x_t: Tensor, h_prev: Tensor, W_X: Tensor, W_H: Tensor, b: Tensor) -> Tensor:
     """h_t = tanh(x_t W_X + h_{t−1} W_H + b): the new state mixes what is read with what is remembered.
 
+    Each step back through time multiplies the gradient (a row) by diag(1 − h_t²) W_Hᵀ: many such factors make it vanish
+    or explode. Any activation σ may stand for tanh; then σ′ stands for 1 − h_t².
+
     Args:
         x_t: the input at time t ``[..., d_in]``.
         h_prev: the state before it ``[..., d_h]``.

@@ -47,6 +47,9 @@ class Encoder(nn.Module):
     Args:
         config: ``n_layers`` and what a layer needs.
 
+    Raises:
+        ValueError: if a layer cannot be made (see :class:`course_lib.layers.EncoderLayer`).
+
     Example:
         >>> encoder = Encoder(TransformerConfig(d_model=8, n_heads=2, n_layers=3, d_ff=16))
         >>> output, weights = encoder(torch.randn(2, 5, 8), return_weights=True)
@@ -105,6 +108,9 @@ class Decoder(nn.Module):
 
     Args:
         config: ``n_decoder_layers`` (else ``n_layers``) and what a layer needs.
+
+    Raises:
+        ValueError: if a layer cannot be made (see :class:`course_lib.layers.DecoderLayer`).
 
     Example:
         >>> decoder = Decoder(TransformerConfig(d_model=8, n_heads=2, n_layers=3, d_ff=16))

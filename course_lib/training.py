@@ -39,7 +39,7 @@ def warmup_schedule(step: int, d_model: int = 512, warmup: int = 4000) -> float:
         >>> f"{warmup_schedule(4000):.6f}"
         '0.000699'
 
-    Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, equation 3.
+    Reference: Vaswani et al. 2017, https://arxiv.org/abs/1706.03762, section 5.3, equation 3.
     """
     return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5) if step > 0 else 0.0
 
@@ -56,6 +56,9 @@ def label_smoothing_loss(
         ignore_index: targets that do not count, e.g. the padding.
         reduction: "mean" over the targets that count (0 if there are none), or "sum".
 
+    Returns:
+        One number ``[]``, in float32 or better.
+
     Raises:
         ValueError: if the reduction is unknown.
 
@@ -63,7 +66,8 @@ def label_smoothing_loss(
         >>> label_smoothing_loss(torch.zeros(1, 2, 8), torch.tensor([[3, -100]]))
         tensor(2.0794)
 
-    Reference: Szegedy et al. 2015, https://arxiv.org/abs/1512.00567, section 7.
+    References: Szegedy et al. 2015, https://arxiv.org/abs/1512.00567, section 7; Vaswani et al. 2017 (ε = 0.1),
+    https://arxiv.org/abs/1706.03762, section 5.4.
     """
     if reduction not in ("mean", "sum"):
         raise ValueError(f'reduction must be "mean" or "sum", got {reduction!r}')
@@ -188,7 +192,7 @@ def batches(n: int, settings: Settings, first: int, rank: int = 0, world: int = 
 
 
 def text_tensors(tokenizer: CharTokenizer, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
-    """Sources ``[B, S]`` and targets ``[B, N + 1]``, from the start token to the end token, padded."""
+    """Sources ``[B, M]`` and targets ``[B, N + 1]``, from the start token to the end token, padded."""
     sources, targets = zip(*pairs)
     return tokenizer.encode(sources), tokenizer.encode(targets)
 

@@ -31,9 +31,9 @@ __all__ = [
 class AttentionMaps(NamedTuple):
     """The attention weights of an encoder–decoder, for all layers and heads."""
 
-    encoder: Tensor | None  # [B, n_layers, h, S, S] over the source; None if only the decoder ran
+    encoder: Tensor | None  # [B, n_layers, h, M, M] over the source; None if only the decoder ran
     decoder: Tensor  # [B, n_layers, h, N, keys] over the target
-    cross: Tensor  # [B, n_layers, h, N, S] from the target to the source
+    cross: Tensor  # [B, n_layers, h, N, M] from the target to the source
 
 
 class Transformer(Summarised):
@@ -44,6 +44,10 @@ class Transformer(Summarised):
 
     Args:
         config: as in the presets "vaswani_base", "t5" and "whisper".
+
+    Raises:
+        ValueError: if ``config.positions`` is unknown, "sinusoidal" positions or sound have an odd ``d_model``, or
+            a layer cannot be made (see :class:`course_lib.layers.EncoderLayer`).
 
     Example:
         >>> model = Transformer(TransformerConfig.preset("vaswani_base", n_layers=1, vocab_size=50))
@@ -78,12 +82,17 @@ class Transformer(Summarised):
         """Read the source.
 
         Args:
-            source: token ids ``[B, S]``, or sound ``[B, n_mels, frames]``.
-            source_mask: boolean, True = may attend, broadcasts to ``[B, h, S, S]``; for padding ``[B, 1, 1, S]``.
+            source: token ids ``[B, M]``, or sound ``[B, n_mels, frames]``.
+            source_mask: boolean, True = may attend, broadcasts to ``[B, h, M, M]``; for padding ``[B, 1, 1, M]``.
             return_weights: whether the attention weights are returned.
 
         Returns:
-            The memory ``[B, S, d_model]``, and the weights ``[B, n_layers, h, S, S]`` or ``None``.
+            The memory ``[B, M, d_model]``, and the weights ``[B, n_layers, h, M, M]`` or ``None``.
+
+        Raises:
+            ValueError: if the source is longer than ``max_positions`` (learned and sinusoidal), sound has another
+                length than the model reads, or the backend cannot do what is asked
+                (see :meth:`course_lib.attention.MultiHeadAttention.forward`).
         """
         positions = torch.arange(source.shape[1], device=source.device)
         x = self.embedding(source, positions) if self.audio_embedding is None else self.audio_embedding(source)
@@ -111,9 +120,9 @@ class Transformer(Summarised):
 
         Args:
             target: token ids ``[B, N]``; with a cache only those that it does not hold yet, one or many.
-            memory: what :meth:`encode` returned ``[B, S, d_model]``.
+            memory: what :meth:`encode` returned ``[B, M, d_model]``.
             mask: of the target; boolean, True = may attend, broadcasts to ``[B, h, N, keys]``, cached ones counted.
-            memory_mask: of the memory, broadcasts to ``[B, h, N, S]``; the ``source_mask`` for padding.
+            memory_mask: of the memory, broadcasts to ``[B, h, N, M]``; the ``source_mask`` for padding.
             positions: where the tokens stand, ``[N]`` or ``[B, N]``; from the end of the cache on if not given.
             cache: keys and values of the tokens before, to which these are added.
             last_only: whether only the last token's logits are computed.
@@ -123,7 +132,8 @@ class Transformer(Summarised):
             Logits ``[B, N, V]``, and the weights of both attentions (see :class:`AttentionMaps`) or ``None``.
 
         Raises:
-            ValueError: if a position is beyond ``max_positions``, or the cache is full.
+            ValueError: if a position is negative or beyond ``max_positions`` (learned and sinusoidal), the cache is
+                full, or the backend cannot do what is asked.
         """
         start = 0 if cache is None else cache.length
         place = torch.arange(start + target.shape[1], device=target.device)  # in the padded sequence
@@ -153,14 +163,17 @@ class Transformer(Summarised):
         """Guess every target token from the source and the target tokens before it (training).
 
         Args:
-            source: token ids ``[B, S]``, or sound ``[B, n_mels, frames]``.
+            source: token ids ``[B, M]``, or sound ``[B, n_mels, frames]``.
             target: token ids ``[B, N]``, shifted right: the start token first, the last token left out.
-            source_mask: padding of the source ``[B, 1, 1, S]``, True = may attend; for sound not needed.
+            source_mask: padding of the source ``[B, 1, 1, M]``, True = may attend; for sound not needed.
             target_mask: padding of the target ``[B, 1, 1, N]``.
             return_weights: whether all attention weights are returned.
 
         Returns:
             Logits ``[B, N, V]``, and the weights or ``None``.
+
+        Raises:
+            ValueError: as :meth:`encode` and :meth:`decode`, e.g. if source or target is too long.
         """
         memory, maps = self.encode(source, source_mask, return_weights=return_weights)
         logits, both = self.decode(target, memory, target_mask, source_mask, return_weights=return_weights)

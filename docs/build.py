@@ -30,9 +30,9 @@ MODULE = """\
 
 
 def modules() -> list[str]:
-    """Every module of course_lib but its tests, and those of autograder that are meant to be called."""
+    """course_lib with the map of what stands where, its modules but the tests, and of autograder what is to be called."""
     found = pkgutil.walk_packages(course_lib.__path__, "course_lib.", onerror=None)
-    return [name for _, name, _ in found if ".tests" not in name] + AUTOGRADER
+    return ["course_lib", *(name for _, name, _ in found if ".tests" not in name), *AUTOGRADER]
 
 
 def assemble(language: str) -> Path:

@@ -1,8 +1,9 @@
 """FlashAttention-2 in plain PyTorch: exact attention in O(N) memory, forward and backward.
 
-The scores exist one tile at a time. Going forward, a running maximum and a running sum make the softmax come out right
-although no row is ever seen whole (online softmax); going back, the tiles are computed again from the one number that
-was kept for each row, L = log Σ exp(score).
+The scores exist one tile at a time (tiling): on a GPU a tile stays in the small, fast memory on the chip (SRAM), and
+the [N, M] matrix is never written to the large, slow one (HBM). Going forward, a running maximum and a running sum make
+the softmax come out right although no row is ever seen whole (online softmax); going back, the tiles are computed again
+from the one number that was kept for each row, L = log Σ exp(score).
 
 The letters are the paper's: Q_i, O_i, L_i are blocks of query rows, K_j, V_j blocks of keys, S and P one tile of scores
 and weights. Comments "1.9" and "2.14" name the lines of its Algorithms 1 and 2.
@@ -109,6 +110,9 @@ def flash_forward(
         O ``[B, h, N, d_v]`` in the dtype of ``q``, and L = log Σ exp(scaled score) ``[B, h, N]``, in float32 at least.
         A row that sees no key has output 0 and L = −∞.
 
+    Raises:
+        ValueError: if a block is smaller than 1. Shapes and dtypes are checked by :func:`tiled_attention`, not here.
+
     Example:
         >>> out, lse = flash_forward(torch.zeros(1, 1, 2, 4), torch.zeros(1, 1, 3, 4), torch.ones(1, 1, 3, 1))
         >>> out.flatten(), lse.exp().flatten()  # all scores 0: every row sums to exp(0) · 3
@@ -173,6 +177,9 @@ def flash_backward(
     Returns:
         dQ ``[B, h, N, d_k]``, dK ``[B, h_kv, M, d_k]`` and dV ``[B, h_kv, M, d_v]`` in the dtypes of q, k and v. Rows that
         see no key contribute 0.
+
+    Raises:
+        ValueError: if a block is smaller than 1.
     """
     tiles = _Tiles(q, k, v, key_mask, causal, scale, block_q, block_k)
     Q, O, dO, L = tiles.fold(q), tiles.fold(out), tiles.fold(d_out), tiles.fold(lse)

@@ -216,6 +216,9 @@ def test_left_padding_changes_nothing(positions):
 def test_what_positions_cannot_do_is_said():
     with pytest.raises(ValueError, match="position 9, but the model has 9 positions"):
         LanguageModel(config())(torch.ones(1, 10, dtype=torch.long))
+    for kind in ("learned", "sinusoidal"):  # −1 would be the last row of the table
+        with pytest.raises(ValueError, match="position -1, but the model has 9 positions"):
+            LanguageModel(config(positions=kind))(torch.ones(1, 3, dtype=torch.long), positions=torch.arange(-1, 2))
     with pytest.raises(ValueError, match="unknown positions 'alibi'"):
         LanguageModel(config(positions="alibi"))
     with pytest.raises(ValueError, match="'rotary'"):
