@@ -55,6 +55,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.models
 	$(BIN)/python -m benchmarks.attention
 	$(BIN)/python -m benchmarks.grading
+	$(BIN)/python -m benchmarks.whole_class
 	$(BIN)/python -m benchmarks.mistakes
 	$(BIN)/python -m benchmarks.table
 

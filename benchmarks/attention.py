@@ -2,9 +2,10 @@
 
     python -m benchmarks.attention            # prints tables, writes benchmarks/results/attention.json
 
-Time: batch 1, 8 heads of width 64, float32, not causal (but for the sliding window, which looks back over 256 keys). In one process the contestants take turns, round after round,
-so that whatever else the machine does hits all of them; the table shows medians, and ratios are medians of the ratios
-within a round. A training step is forward and backward.
+Time: batch 1, 8 heads of width 64, float32, not causal (but for the sliding window, which looks back over 256 keys).
+In one process the contestants take turns, round after round, so that whatever else the machine does hits all of them;
+the table shows medians, and ratios are medians of the ratios within a round. A training step is forward and backward.
+Memory that the process has once it keeps.
 
 Memory: each number is a fresh process, which makes the inputs, runs a small case once (libraries keep buffers), and then
 reads by how much one call raises the peak of the resident set (VmHWM, reset before; Linux only) above what is resident
@@ -13,6 +14,7 @@ gradients count. Where explicit attention would need more than there is, it is l
 out.
 """
 
+import ctypes
 import math
 import subprocess
 import sys
@@ -40,7 +42,17 @@ CONTESTANTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "linear": linear_attention,
     PEER: F.scaled_dot_product_attention,
 }
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
 SECONDS = 5  # for each length and pass; at least 3 rounds
+
+
+def keep_pages() -> None:
+    """Let the C library keep the memory it has (glibc): otherwise every large tensor is made of pages that the system
+    clears first, and that would be measured in place of the products."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        libc.mallopt(M_MMAP_MAX, 0)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def inputs(n: int, training: bool) -> list[Tensor]:
@@ -127,9 +139,10 @@ def draw(rows: list[dict]) -> None:
 
 
 def main() -> None:
-    content: dict[str, Any] = {"machine": machine()}
-    print(content["machine"])
-    rows = []
+    here = machine()  # before anything runs
+    print(here)
+    keep_pages()
+    rows, growth = [], []
     for training in (False, True):
         what = "training step" if training else "forward"
         print(f"\n{what}, B1 h{HEADS} d{WIDTH}, float32; ratios to {PEER}")
@@ -155,10 +168,11 @@ def main() -> None:
                     flush=True,
                 )
         for name in CONTESTANTS:
-            powers = slope(part, name, "milliseconds"), slope(part, name, "extra_mib")
-            print(f"{name}: time grows like N^{show(powers[0], '.2f')}, memory like N^{show(powers[1], '.2f')}")
+            time, memory = slope(part, name, "milliseconds"), slope(part, name, "extra_mib")
+            growth.append({"pass": what, "contestant": name, "time": time, "memory": memory})
+            print(f"{name}: time grows like N^{show(time, '.2f')}, memory like N^{show(memory, '.2f')}")
         rows += part
-    write("attention", content | {"rows": rows})
+    write("attention", {"machine": here, "rows": rows, "growth": growth})
     draw(rows)
 
 

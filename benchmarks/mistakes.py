@@ -1,14 +1,16 @@
 """How many known mistakes of the catalogue are named rightly, over 20 seeds.
 
-python -m benchmarks.mistakes
+python -m benchmarks.mistakes           # prints them, writes benchmarks/results/mistakes.json
 """
 
 import autograder
+from benchmarks.common import machine, write
 
 SEEDS = range(20)
 
 
 def main() -> None:
+    here = machine()  # before anything runs
     total = own = shared = lost = 0
     for name in autograder.names():
         exercise = autograder.get(name)
@@ -22,6 +24,15 @@ def main() -> None:
     print(f"{exercises} exercises and questions, {total} mistakes, {len(SEEDS)} seeds each")
     print(f"lose points on every seed: {lost} of {total}")
     print(f"named by their own name on every seed: {own} of {total}; with those that share a sentence: {shared}")
+    counts = {
+        "exercises": exercises,
+        "mistakes": total,
+        "seeds": len(SEEDS),
+        "lost": lost,
+        "own": own,
+        "shared": shared,
+    }
+    write("mistakes", {"machine": here, **counts})
 
 
 if __name__ == "__main__":

@@ -58,6 +58,14 @@ def attention_rows(content: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
+def growth_rows(content: dict[str, Any]) -> str:
+    """By which power of N time and memory grow between the two largest N."""
+    return table(
+        ["pass", "attention", "time grows like N to the", "memory like N to the"],
+        [[r["pass"], r["contestant"], number(r["time"], ".2f"), number(r["memory"], ".2f")] for r in content["growth"]],
+    )
+
+
 def grading_rows(content: dict[str, Any]) -> str:
     return table(
         ["lesson", "notebook", "course, s a notebook", "stock nbgrader, s a notebook", "times faster"],
@@ -68,11 +76,36 @@ def grading_rows(content: dict[str, Any]) -> str:
     )
 
 
+def class_rows(content: dict[str, Any]) -> str:
+    return table(
+        ["students × lesson", "run by", "minutes", "seconds a notebook", "most memory, GiB", "a second run, minutes"],
+        [
+            [f"{content['students']} × {content['lesson']}", r["executor"], f"{r['seconds'] / 60:.1f}",
+             f"{r['seconds'] / content['students']:.2f}", f"{r['peak_bytes'] / 2**30:.1f}", f"{r['second_run'] / 60:.1f}"]
+            for r in content["rows"]
+        ],
+    )  # fmt: skip
+
+
+def mistake_rows(content: dict[str, Any]) -> str:
+    return table(
+        [f"{content['exercises']} exercises and questions, {content['seeds']} seeds each", "mistakes"],
+        [
+            ["in the catalogue", str(content["mistakes"])],
+            ["lose points on every seed", str(content["lost"])],
+            ["named by their own name on every seed", str(content["own"])],
+            ["named by it or by a mistake with equal values", str(content["shared"])],
+        ],
+    )
+
+
 SECTIONS = (
     ("models", "Modules, models, decoding, import", "python -m benchmarks.models", module_rows),
     ("attention", "Attention: time and memory against N", "python -m benchmarks.attention", attention_rows),
     ("gpu", "On a GPU", "make bench-gpu", module_rows),
     ("grading", "Grading beside stock nbgrader", "python -m benchmarks.grading", grading_rows),
+    ("whole_class", "A whole class, from its files to its feedback", "python -m benchmarks.whole_class", class_rows),
+    ("mistakes", "Mistakes named", "python -m benchmarks.mistakes", mistake_rows),
 )
 
 
@@ -87,10 +120,8 @@ def main() -> None:
         parts.append(machine_line(content["machine"]) + "\n")
         if name == "attention":
             parts.append("![Time and memory against N](results/attention.png)\n")
+            parts.append(growth_rows(content) + "\n")
         parts.append(rows(content) + "\n")
-    parts.append(
-        "## Mistakes named\n\n`python -m benchmarks.mistakes` judges every known mistake of every exercise on 20 seeds.\n"
-    )
     (RESULTS.parent / "README.md").write_text("\n".join(parts))
 
 

@@ -6,6 +6,7 @@ import hmac
 import os
 import re
 import secrets
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ from autograder.wire import dumps
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
 ANSWER = "answer-"
 LIMITS = Limits()
+# Threads wait for their sandboxes side by side; what they compute between, they would only slow down for one another.
+ONE_AT_A_TIME = threading.Lock()
 
 Progress = Callable[[int, int], None]  # how many submissions are done, of how many
 
@@ -94,25 +97,27 @@ def grade_submission(
     exercises = exercises_of(notebook)
     cells = list(cells_to_run(notebook))
     asked = [e for e in exercises if e.name not in submission.unscored and only in (None, e.name)]
-    plan = {e.name: planned(e, seeds[e.name]) for e in asked}
+    with ONE_AT_A_TIME:
+        plan = {e.name: planned(e, seeds[e.name]) for e in asked}
     outcome = sandbox.run(Job(tuple(Cell(cell.source, check_of(cell)) for cell in cells), plan, limits))
     record = new_record(submission, key)
     if outcome.broken:
         record.status, record.key = "not run", ""  # without its key it is run again next time
         record.reason += " The sandbox itself failed; run the same command again."
         return Graded(record, {})
-    tried = {e.name: tried_in(e.name, cells, outcome, fingerprint(plan[e.name])) for e in asked}
-    for cell in notebook.cells:
-        book = cell.metadata.get("nbgrader", {})
-        if not book.get("grade") or only not in (None, book["grade_id"]):
-            continue
-        name = book["grade_id"]
-        if name in submission.unscored:
-            record.grades.append(unscored_grade(cell, submission))
-        elif book.get("solution"):
-            record.grades.append(written_grade(cell))
-        else:
-            record.grades.append(judged(get(name), seeds[name], cells, tried[name]))
+    with ONE_AT_A_TIME:
+        tried = {e.name: tried_in(e.name, cells, outcome, fingerprint(plan[e.name])) for e in asked}
+        for cell in notebook.cells:
+            book = cell.metadata.get("nbgrader", {})
+            if not book.get("grade") or only not in (None, book["grade_id"]):
+                continue
+            name = book["grade_id"]
+            if name in submission.unscored:
+                record.grades.append(unscored_grade(cell, submission))
+            elif book.get("solution"):
+                record.grades.append(written_grade(cell))
+            else:
+                record.grades.append(judged(get(name), seeds[name], cells, tried[name]))
     record.notes = list(notes(cells, outcome))
     record.unusual = list(unusual(cells, exercises))
     if outcome.ended is not None:
@@ -453,7 +458,8 @@ def put_away(out: Path, task: Task, graded: Graded, books: Books) -> Record:
 
 def enter(books: Books, record: Record, submission: Submission) -> None:
     try:
-        books.enter(record, submission)
+        with ONE_AT_A_TIME:
+            books.enter(record, submission)
     except BookkeepingError as problem:
         record.reason, record.key = f"{record.reason} {str(problem)[:300]}.", ""
     except Exception as problem:  # of nbgrader's database, say

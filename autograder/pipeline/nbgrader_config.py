@@ -8,8 +8,10 @@ import os
 import sqlite3
 import sys
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
+import nbgrader.api
 from alembic.script import ScriptDirectory
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
@@ -17,6 +19,9 @@ from nbgrader import preprocessors
 from nbgrader.converters import GenerateAssignment
 from nbgrader.dbutil import ALEMBIC_DIR
 from traitlets.config import Config
+
+# nbgrader opens its gradebook anew at every step; with one engine a file, SQLAlchemy keeps the queries it has compiled.
+nbgrader.api.create_engine = cache(nbgrader.api.create_engine)
 
 STUB = "raise NotImplementedError"
 
