@@ -104,11 +104,15 @@ def wrong_count(name: str, expected: Any, got: Any, whole: bool) -> Text:
     if not whole:
         size, kind = len(expected), f"{len(got)}" if isinstance(got, tuple) else type_name(got)
         return both(f"{name} should have {size} entries, not {kind}.", f"{name} 應該有 {size} 個元素，而不是 {kind}。")
-    kind = "tuple" if isinstance(expected, tuple) else type_name(expected)
-    count, count_zh = (f" of {len(expected)}", f"（{len(expected)} 個值）") if isinstance(expected, tuple) else ("", "")
-    mine = f"a tuple of {len(got)}" if isinstance(got, tuple) else type_name(got)
-    mine_zh = f"{len(got)} 個值的 tuple" if isinstance(got, tuple) else type_name(got)
-    return both(f"it should return a {kind}{count}, not {mine}.", f"應該回傳 {kind}{count_zh}，而不是 {mine_zh}。")
+    if not isinstance(expected, tuple):
+        n = len(got)  # a list that comes back is kept as a tuple, so neither is named
+        return both(
+            f"it should return a {type_name(expected)}, not {n} values.",
+            f"應該回傳 {type_name(expected)}，而不是 {n} 個值。",
+        )
+    n = len(expected)
+    mine, mine_zh = (f"{len(got)}", f"{len(got)} 個") if isinstance(got, tuple) else (type_name(got), type_name(got))
+    return both(f"it should return {n} values, not {mine}.", f"應該回傳 {n} 個值，而不是 {mine_zh}。")
 
 
 def compare_letter(expected: str, got: Any) -> Text | None:

@@ -19,14 +19,14 @@ LOWER_PRECISION = Mistake(
     "lower_precision",
     None,
     both(
-        "Part of this was computed in float32: float64 inputs need float64 all the way.",
-        "有一部分是用 float32 算的：輸入是 float64 時，從頭到尾都要用 float64。",
+        "Part of this was computed in float32: where float64 is given or asked for, all of it has to be float64.",
+        "有一部分是用 float32 算的：輸入或指定的 dtype 是 float64 時，從頭到尾都要用 float64。",
     ),
 )
 
 
 def main_mistake(named: dict[int, str], failed: Sequence[int], shares: Sequence[float]) -> str | None:
-    """The mistake that explains most of what was lost, if it explains the first failure or at least half of the loss."""
+    """The mistake that explains most of what was lost, if that is at least half: in one case alone it may be chance."""
     if not named:
         return None
     loss: dict[str, float] = {}
@@ -34,7 +34,7 @@ def main_mistake(named: dict[int, str], failed: Sequence[int], shares: Sequence[
         loss[name] = loss.get(name, 0.0) + shares[i]
     best = max(loss, key=lambda name: loss[name])
     lost = sum(shares[i] for i in failed)
-    return best if named.get(failed[0]) == best or loss[best] >= lost / 2 else None
+    return best if loss[best] >= lost / 2 else None
 
 
 def diagnose(

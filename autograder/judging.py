@@ -139,8 +139,8 @@ def forbidden_sentence(sightings: Sequence[Sighting]) -> Text:
     en = ", ".join(line(s, " (line {})") for s in sightings)
     zh = "、".join(line(s, "（第 {} 行）") for s in sightings)
     return both(
-        f"This exercise asks you to write it yourself; not allowed here: {en}. It gets no points until the call is gone.",
-        f"這題要自己寫出來，不能使用：{zh}。移除之後才會計分。",
+        f"Not allowed in this exercise: {en}. It gets no points until that is gone.",
+        f"這題不能使用：{zh}。移除之後才會計分。",
     )
 
 

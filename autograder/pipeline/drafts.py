@@ -190,14 +190,25 @@ def constants(source: str) -> dict[str, str]:
         return found
     tree = parsed(source)
     for node in tree.body if tree else []:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Constant):
+        if isinstance(node, ast.Assign | ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-                if isinstance(target, ast.Name) and isinstance(node.value.value, str | int):
-                    found[target.id] = str(node.value.value).strip()
+                names, values = side_by_side(target), side_by_side(node.value)
+                for name, value in zip(names, values) if len(names) == len(values) else []:
+                    if (
+                        isinstance(name, ast.Name)
+                        and isinstance(value, ast.Constant)
+                        and type(value.value) in (str, int)
+                    ):
+                        found[name.id] = str(value.value).strip()
     pattern = r"^[ \t]*(\w+)[ \t]*=[ \t]*[\"']?([^\"'#\n]*)"
     for name, value in re.findall(pattern, source, re.MULTILINE) if tree is None else []:
         found[name] = value.strip()
     return {name: clean_text(found[name])[:200] for name in _SETUP_NAMES if found.get(name)}
+
+
+def side_by_side(node: ast.expr | None) -> list[ast.expr | None]:
+    """The parts of `a, b`, or the one thing that it is."""
+    return list(node.elts) if isinstance(node, ast.Tuple | ast.List) else [node]
 
 
 def _read_setup(draft: Draft) -> None:
@@ -293,6 +304,12 @@ def _is_empty_value(node: ast.expr | None) -> bool:
     return node is None or (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "use")
 
 
+def _calls(node: ast.expr | None, names: frozenset[str]) -> bool:
+    """`attend = attend(q, K, V)` tries an answer out, under a name that was free in the student's eyes."""
+    called = [item.func for item in ast.walk(node) if isinstance(item, ast.Call)] if node is not None else []
+    return any(isinstance(function, ast.Name) and function.id in names for function in called)
+
+
 def is_stub(source: str, names: frozenset[str]) -> bool:
     """True if the cell binds the answer's names, but only to what the release gave: empty functions, empty strings."""
     tree, bound = parsed(source), False
@@ -311,7 +328,9 @@ def is_stub(source: str, names: frozenset[str]) -> bool:
             methods = [method for method in methods if method.name != "__init__"] or methods
             empty = all(all(map(_is_placeholder, method.body)) for method in methods)
         else:
-            empty = isinstance(node, ast.Assign | ast.AnnAssign) and _is_empty_value(node.value)
+            empty = isinstance(node, ast.Assign | ast.AnnAssign) and (
+                _is_empty_value(node.value) or _calls(node.value, names)
+            )
         if not empty:
             return False
     return bound

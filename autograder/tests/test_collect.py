@@ -28,9 +28,7 @@ from autograder.pipeline.releases import came_later, load_releases
 
 Cells = list[dict[str, Any]]
 
-SETUP = """LESSON = "{lesson}"
-LANGUAGE = "{language}"
-RELEASE = "v0.1.0"
+SETUP = """LESSON, LANGUAGE, RELEASE = "{lesson}", "{language}", "v0.1.0"
 STUDENT_ID = ""  # 學號
 STUDENT_NAME = ""
 
@@ -316,6 +314,7 @@ NAMES_THAT_PRETEND = {
 }
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("paths", NAMES_THAT_PRETEND.values(), ids=NAMES_THAT_PRETEND.keys())
 def test_a_name_that_a_student_chose_takes_nobody_s_place(tmp_path: Path, lessons: Path, paths: dict[str, str]) -> None:
     members: dict[str, Any] = {}
@@ -653,6 +652,7 @@ def test_an_unknown_lesson_is_a_row(pile: Path, lessons: Path) -> None:
 # --- archives with bad intent ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.hostile
 def test_paths_out_of_the_archive_and_links_are_refused(tmp_path: Path, lessons: Path) -> None:
     link = zipfile.ZipInfo("s3/02_qkv.ipynb")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
@@ -676,6 +676,7 @@ def test_paths_out_of_the_archive_and_links_are_refused(tmp_path: Path, lessons:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["p.zip"]
 
 
+@pytest.mark.hostile
 def test_links_and_pipes_in_a_folder_are_refused(tmp_path: Path, pile: Path, lessons: Path) -> None:
     secret = put(tmp_path / "secret" / "02_qkv.ipynb", handed_in())
     put(pile / "s0" / "02_qkv.ipynb", handed_in())
@@ -688,6 +689,7 @@ def test_links_and_pipes_in_a_folder_are_refused(tmp_path: Path, pile: Path, les
     assert reasons[1:] == ["It is a symbolic link.", "It is a symbolic link.", "It is not a regular file."]
 
 
+@pytest.mark.hostile
 def test_bombs_cost_only_their_own_row(tmp_path: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pile_module, "FILE_LIMIT", 3 * 2**20)
     monkeypatch.setattr(pile_module, "NESTED_LIMIT", 5 * 2**20)
@@ -713,6 +715,7 @@ def test_bombs_cost_only_their_own_row(tmp_path: Path, lessons: Path, monkeypatc
     assert "zip bomb" in reasons["s5"][0]
 
 
+@pytest.mark.hostile
 def test_the_total_limit_spares_the_small_files(pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pile_module, "TOTAL_LIMIT", 100_000)
     (pile / "a").mkdir()
@@ -939,6 +942,7 @@ def test_the_newest_file_counts(tmp_path: Path, lessons: Path) -> None:
     assert rows[0].notebook is None
 
 
+@pytest.mark.hostile
 def test_no_zip_of_a_student_sets_the_date(tmp_path: Path, pile: Path, lessons: Path) -> None:
     """What lies in it came when it came, whatever its members say: 1999, nothing, or next year."""
     for date in ((1999, 1, 1, 0, 0, 0), (1980, 1, 1, 0, 0, 0), (2027, 1, 1, 0, 0, 0)):

@@ -295,7 +295,7 @@ def test_what_comes_back_may_be_nested() -> None:
         (lambda layers, layer, k: [again(layers, layer, k)[1]] * 3, "result[0] should be None"),
         (lambda layers, layer, k: [None, layers[1], None], "result[1][0] should have shape [5], not [2]"),
         (lambda layers, layer, k: [None, k, None], "result[1] should have 2 entries, not Tensor"),
-        (lambda layers, layer, k: [None, None], "it should return a tuple of 3, not a tuple of 2"),
+        (lambda layers, layer, k: [None, None], "it should return 3 values, not 2"),
     ]:
         assert words in only(verdict_on(exercise, answer)).difference["en"]
 

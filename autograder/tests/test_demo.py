@@ -309,6 +309,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(
     assert scores == {(r.student_id, r.lesson): r.points for r in records}
 
 
+@pytest.mark.hostile
 def test_what_one_student_writes_costs_no_other_a_grade(tmp_path: Path) -> None:
     """Answers and names that once ended the run of a whole class."""
     pile = tmp_path / "pile"

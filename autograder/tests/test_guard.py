@@ -173,6 +173,7 @@ BACK_DOOR_SOURCES = [
 ]
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("source", BACK_DOOR_SOURCES)
 def test_back_doors_end_the_credit(source):
     assert forbidden_in_source(source, [SDPA])

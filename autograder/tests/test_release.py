@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 from autograder.pipeline.release import ReleaseError, release
+from autograder.pipeline.releases import load_releases
 from autograder.tests.test_lessons import LANGUAGES, LESSONS, ROOT, SOURCES
 
 
@@ -122,3 +123,12 @@ def test_rows_of_the_readme(student):
         assert len(rows) == len(LESSONS)
         for lesson, row in zip(LESSONS, rows):
             assert row.startswith(f"| {lesson[:2]} · ") and f"/lessons/{language}/{lesson}.ipynb" in row
+
+
+def test_one_version_everywhere():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    version = settings["project"]["version"]
+    assert settings["tool"]["course"]["release"] == f"v{version}"
+    assert re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.M)[1] == version
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)[1] == version
+    assert list(load_releases())[-1] == f"v{version}"

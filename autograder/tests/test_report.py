@@ -129,6 +129,7 @@ def test_files_tell_of_superseded_ones(a_class: Path) -> None:
     assert len(rows) == 8
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("value", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "  =1", "＝1", "|calc"])
 def test_no_formula_reaches_a_spreadsheet(value: str) -> None:
     assert report.neutral(value).startswith("'")
@@ -186,6 +187,7 @@ def test_pages_are_sound_and_need_nothing_from_outside(a_class: Path) -> None:
         assert len(ids) == len(set(ids))
 
 
+@pytest.mark.hostile
 def test_what_a_student_wrote_is_text(a_class: Path) -> None:
     text = (a_class / f"feedback/s3/{LESSON}.html").read_text("utf-8")
     assert "<script" not in text
@@ -216,6 +218,7 @@ def test_a_stub_is_not_shown_as_an_answer(a_class: Path) -> None:
     assert "not started" in text and "cases passed" not in text
 
 
+@pytest.mark.hostile
 def test_feedback_gives_nothing_of_the_reference_away(tmp_path: Path, lessons: Path) -> None:
     from autograder.cases import calls
     from autograder.judging import judge

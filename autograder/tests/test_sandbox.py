@@ -275,6 +275,7 @@ def dedent(text: str) -> str:
     return "\n".join(line[8:] for line in text.strip("\n").split("\n"))
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("attack", PRETENDING)
 @pytest.mark.parametrize("where", ["before", "with the answer"])
 def test_pretending_gains_nothing(attack: str, where: str) -> None:
@@ -284,11 +285,13 @@ def test_pretending_gains_nothing(attack: str, where: str) -> None:
     assert record.points is not None and record.points <= 2.0
 
 
+@pytest.mark.hostile
 def test_patched_check_gains_nothing() -> None:
     source = "import autograder\nautograder.check = check = lambda *args: print('1.0')\n"
     assert points(graded(WRONG, own=source)) == {"relevance": 0.0, "attend": 0.0}
 
 
+@pytest.mark.hostile
 def test_forged_lines_on_every_open_file_gain_nothing() -> None:
     """A student can write to the pipe that the events leave by: what is forged there is judged like any answer."""
     source = f"""
@@ -308,12 +311,14 @@ for fd in range(256):
     assert points(graded(source)) == OTHERS_ONLY
 
 
+@pytest.mark.hostile
 def test_an_early_done_costs_the_rest_of_the_own_notebook_only() -> None:
     source = 'import autograder\nautograder.state.send({"event": "done"})\nimport time; time.sleep(0.5)\n'
     assert points(graded(own=source)) == {"relevance": 0.0, "attend": 0.0}
     assert points(graded()) == FULL
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize(
     "call",
     [
@@ -445,6 +450,7 @@ BREAKING = {
 }
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("attack", BREAKING)
 def test_a_broken_cell_costs_its_own_exercise_only(attack: str) -> None:
     record = graded(dedent(BREAKING[attack]) if "\n        " in BREAKING[attack] else BREAKING[attack])
@@ -453,6 +459,7 @@ def test_a_broken_cell_costs_its_own_exercise_only(attack: str) -> None:
     assert points(graded()) == FULL, "the next notebook must run"
 
 
+@pytest.mark.hostile
 def test_an_endless_loop_in_one_case_keeps_the_cases_before_it() -> None:
     """The first cases are judged; the time limit is one of a case."""
     source = "def relevance(q, K):\n    while K.shape[0] == 1: pass\n    return K @ q\n"
@@ -462,6 +469,7 @@ def test_an_endless_loop_in_one_case_keeps_the_cases_before_it() -> None:
     assert any("longer than 2 s" in (line.difference or {}).get("en", "") for line in record.grades[0].lines)
 
 
+@pytest.mark.hostile
 def test_many_slow_cells_meet_the_limit_of_the_whole_notebook() -> None:
     cells = [Cell("import time; time.sleep(1.5)")] * 5
     outcome = sandbox.run(Job(tuple(cells), {}, Limits(cell_seconds=2.0, total_seconds=3.0)))
@@ -469,6 +477,7 @@ def test_many_slow_cells_meet_the_limit_of_the_whole_notebook() -> None:
     assert points(graded()) == FULL
 
 
+@pytest.mark.hostile
 def test_nothing_is_left_running() -> None:
     source = """
 import os, threading, time
@@ -494,6 +503,7 @@ threading.Thread(target=lambda: [time.sleep(0.01) for _ in iter(int, 1)], daemon
 # ------------------------------------------------------------------------------------------------- the wall
 
 
+@pytest.mark.hostile
 def test_the_course_and_the_host_are_out_of_sight(tmp_path: Path) -> None:
     (tmp_path / "gradebook.db").write_text("points")
     root = sandbox.ROOT.parent
@@ -509,6 +519,7 @@ def test_the_course_and_the_host_are_out_of_sight(tmp_path: Path) -> None:
     assert Path("/etc/passwd").exists(), "the list above must name real files"
 
 
+@pytest.mark.hostile
 def test_an_installed_course_is_out_of_sight(monkeypatch: pytest.MonkeyPatch) -> None:
     """`pip install` without -e puts the answers among the packages that the sandbox needs."""
     kept = [*sandbox.read_only_folders(), str(sandbox.ROOT.parent)]
@@ -521,6 +532,7 @@ def test_an_installed_course_is_out_of_sight(monkeypatch: pytest.MonkeyPatch) ->
     sandbox.close_all()
 
 
+@pytest.mark.hostile
 def test_no_answers_in_memory() -> None:
     source = """
 import gc, sys, types
@@ -542,6 +554,7 @@ print([c.co_name for c in gc.get_objects() if isinstance(c, types.CodeType) and 
     assert lines[2] == "no source"
 
 
+@pytest.mark.hostile
 def test_no_network() -> None:
     source = """
 import socket
@@ -562,6 +575,7 @@ print(sorted(os.listdir("/sys/class/net")) if os.path.exists("/sys/class/net") e
     assert printed(source) == ""
 
 
+@pytest.mark.hostile
 def test_no_way_to_more_rights() -> None:
     source = """
 import ctypes, os
@@ -586,6 +600,7 @@ except OSError:
     assert lines[1:] == ["-1 -1 -1", "-1"]
 
 
+@pytest.mark.hostile
 def test_the_environment_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", "a secret of the host")
     sandbox.close_all()  # a worker started before would not have seen it anyway
@@ -593,6 +608,7 @@ def test_the_environment_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a secret" not in seen and seen.endswith("/student []")
 
 
+@pytest.mark.hostile
 def test_nothing_passes_from_one_notebook_to_the_next() -> None:
     first = """
 import builtins, os, sys, types
@@ -612,6 +628,7 @@ print(os.listdir(os.environ["HOME"]), os.listdir("/dev/shm"), hasattr(builtins, 
     assert points(graded()) == FULL
 
 
+@pytest.mark.hostile
 def test_the_inputs_of_other_exercises_are_no_secret_but_expected_values_are_not_there() -> None:
     """The plan holds calls and forbidden names; nothing else goes in."""
     plan = planned(get("attend"), 1)

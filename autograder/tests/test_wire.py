@@ -98,6 +98,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_messages_are_refused_by_one_error(text):
     with pytest.raises(WireError):
@@ -125,6 +126,7 @@ NO_RESULTS = {
 }
 
 
+@pytest.mark.hostile
 @pytest.mark.parametrize("value", NO_RESULTS.values(), ids=NO_RESULTS.keys())
 def test_an_observation_holds_what_observe_can_have_seen_and_nothing_else(value):
     with pytest.raises(WireError):
