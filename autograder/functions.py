@@ -5,6 +5,7 @@ from numbers alone (see `wire.py`): no code travels.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -184,17 +185,31 @@ def looked_up(queries: Tensor, keys: Tensor, mask: Tensor | None) -> Tensor:
     return (weights @ keys.unsqueeze(1)).squeeze(1)
 
 
+TOO_MANY_CALLS = (
+    "the model is asked again and again: does your loop end after max_new_tokens steps, even where no row ends? / "
+    "模型一再被呼叫：就算每一列都沒有結束，迴圈在 max_new_tokens 步之後會停嗎？"
+)
+
+
 @dataclass(frozen=True)
 class Copyist:
     """model(source, tokens): logits of the next token, which is the source's at that place plus the first token.
 
     source: [B, S], tokens: [B, n], result [B, n, V]. Behind a token that is not the right one another is expected, so
     what is fed back matters. `table` [V, V] is largest on its diagonal.
+
+    Raises:
+        RuntimeError: after more calls on one source than it has tokens. No right answer needs so many, and a loop that
+            waits for an end that never comes must not run for ever.
     """
 
     table: Tensor
 
     def __call__(self, source: Tensor, tokens: Tensor) -> Tensor:
+        asked: Any = source if source._base is None else source._base  # the whole batch, where one row of it comes
+        asked.calls = getattr(asked, "calls", 0) + 1
+        if asked.calls > asked.numel():
+            raise RuntimeError(TOO_MANY_CALLS)
         V, n = self.table.shape[0], tokens.shape[1]
         place = torch.arange(n, device=source.device) % source.shape[1]
         wanted = (source[:, place] + tokens[:, :1]) % V  # [B, n]

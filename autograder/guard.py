@@ -8,6 +8,7 @@ when it resolves to the forbidden thing.
 import ast
 import importlib
 import inspect
+import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,11 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
 
 # The course's own code is never an answer to the course's own questions; drawing with it is fine.
 ALWAYS_FORBIDDEN = (
@@ -40,22 +46,60 @@ BACK_DOORS = (
     "torch.jit.*",
     "torch.Tensor.grad_fn",
 )
-# Not forbidden, but an instructor may like to read code that reaches for them.
-UNUSUAL = (
-    "sys.modules", "sys._getframe", "sys.settrace", "sys.setprofile", "ctypes.*", "gc.*", "inspect.*", "importlib.*",
-    "builtins.*", "threading.*", "_thread.*", "concurrent.*", "multiprocessing.*", "runpy.*", "code.*", "codeop.*",
-    "torch.compile", "torch.multiprocessing.*",
-)  # fmt: skip
-UNUSUAL_BUILTINS = (
-    "__import__", "eval", "exec", "compile", "globals", "locals", "vars", "setattr", "get_ipython", "__builtins__",
-)  # fmt: skip
-UNUSUAL_ATTRIBUTES = (
-    "tb_frame", "f_back", "f_locals", "f_globals", "f_code", "__globals__", "__code__", "__closure__", "__dict__",
-    "__subclasses__", "__traceback__", "__builtins__", "__getattribute__", "run_cell",
-)  # fmt: skip
+# Not forbidden, but an instructor may like to read code that reaches for them: words that no honest answer needs. They
+# lead around the watch, to the grader, or to names that are put together at run time.
+UNUSUAL = words(
+    """
+    ops _ops _C library jit compile fx overrides _python_dispatch cpp_extension CompilationUnit
+    apply_ map_ map2_ as_subclass _make_subclass _make_wrapper_subclass TorchFunctionMode TorchDispatchMode
+    DisableTorchFunction DisableTorchFunctionSubclass saved_tensors_hooks register_hook grad_fn next_functions forward_ad
+    dlpack to_dlpack from_dlpack attrgetter methodcaller resolve_name getattr setattr delattr vars globals locals eval
+    exec modules _getframe currentframe settrace setprofile tb_frame f_back f_locals f_globals f_code f_builtins
+    gi_frame cr_frame cell_contents run_cell run_code user_ns torch sys os _sys _os builtins importlib pkgutil
+    ctypes ctypeslib gc inspect threading _thread asyncio to_thread concurrent multiprocessing subprocess runpy timeit
+    _exit fork kill dup dup2 write_text write_bytes
+    """
+)
+UNUSUAL_BUILTINS = words("setattr delattr vars globals locals eval exec compile get_ipython breakpoint memoryview")
+UNUSUAL_BASES = ("Tensor", "Parameter", "ModuleType")
+UNUSUAL_KEYWORDS = ("allow_pickle", "weights_only", "metaclass")
+USUAL_WITHOUT_ARGUMENTS = ("eval", "modules")  # model.eval(), model.modules()
+USUAL_DUNDERS = words("__init__ __version__ __name__ __doc__ __file__ __post_init__ __all__ __main__")
+USUAL_METHODS = USUAL_DUNDERS | words(
+    """
+    __call__ __repr__ __str__ __len__ __getitem__ __setitem__ __iter__ __next__ __contains__ __eq__ __lt__ __hash__
+    __add__ __sub__ __mul__ __matmul__ __truediv__ __neg__ __enter__ __exit__
+    """
+)
+LESSON_MODULES = words(
+    """
+    __future__ abc autograder bisect cmath collections contextlib copy course_lib csv dataclasses datetime einops enum
+    fractions functools glob google heapq io IPython ipywidgets itertools json logging math matplotlib numbers numpy
+    operator os pandas pathlib PIL platform plotly pprint random re safetensors scipy seaborn sklearn statistics string
+    sys textwrap time tokenizers torch tqdm transformers typing typing_extensions warnings
+    """
+)
+USUAL_OF_SYSTEM = {
+    "os": words("environ getenv path sep getcwd listdir makedirs mkdir cpu_count name"),
+    "sys": words("version version_info platform path maxsize float_info stdout stderr argv executable getsizeof"),
+}
+# Modules that are handed on as values (`[torch][0]`) are out of sight of every name that follows.
+ALWAYS_MODULES = ("torch", "sys", "os", "autograder", "course_lib")
+# Forbidden in some exercises, but what one's own experiments are made of: listed in answers only.
+EVERYDAY = words(
+    """
+    matmul mm mv bmm dot vdot inner outer ger addmm addmv addr addbmm baddbmm einsum tensordot vecdot multi_dot linear
+    numpy tolist autograd backward func grad __matmul__ __rmatmul__
+    """
+)
+MOST_SCANNED = 100_000  # characters of one cell, and of all cells together as context
+TOO_LONG = f"more than {MOST_SCANNED} characters of code: not scanned"
+TANGLED = "names too tangled to follow"
+MOST_STEPS = 12  # components of a dotted name
+MOST_MAGICS = 50  # IPython reads the whole text again for each
 UNREADABLE = "code that cannot be read as Python"
 MOST_MEANINGS = 8  # of one name; nobody's honest code comes near
-NOTEBOOK_NAMES = ("check", "hint", "progress", "start", "use")  # what a notebook takes from autograder
+NOTEBOOK_NAMES = ("check", "hint", "names", "progress", "start", "use")  # what a notebook takes from autograder
 ALWAYS_ALLOWED = ("course_lib.plots",)
 USUAL_IMPORTS = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "np": "numpy", "math": "math"}
 # Under "torch.autograd.*" too, but they only switch recording on and off.
@@ -111,11 +155,27 @@ class Watcher(TorchFunctionMode):
             name = self.names.get(func)
         except TypeError:  # not hashable, so not one of ours
             name = None
-        if name is None and private_to_torch(getattr(func, "__name__", "")) and called_by_student():
-            name = f"torch.{func.__name__}"
+        called = getattr(func, "__name__", "")
+        if name is None and (called in RUNS_PYTHON or private_to_torch(called)) and called_by_student():
+            name = (
+                f"torch.Tensor.{called} (the watch cannot see into it)" if called in RUNS_PYTHON else f"torch.{called}"
+            )
+        if name is None and any(map(answers_for_itself, types)):
+            name = "__torch_function__ (the watch cannot see into it)"
         if name is not None:
             self.seen(name)
-        return func(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))  # torch keeps the watcher off in here, whoever is called back
+
+
+# Methods that call a Python function for each element.
+RUNS_PYTHON = ("apply_", "map_", "map2_")
+
+
+@cache
+def answers_for_itself(kind: type) -> bool:
+    """Whether a type brings its own `__torch_function__`."""
+    own = getattr(getattr(kind, "__torch_function__", None), "__func__", None)
+    return own is not None and (own.__module__ or "").split(".")[0] != "torch"
 
 
 def called_by_student() -> bool:
@@ -231,58 +291,320 @@ def public_members(module_name: str) -> Iterator[tuple[str, Any]]:
 
 # ---------------------------------------------------------------------------------------------- in its source
 
-Meanings = dict[str, set[str]]  # what a name may stand for, as full dotted names
+
+class Meanings(dict[str, set[str]]):
+    """What a name may stand for, as full dotted names. `tangled`: some of it was left out."""
+
+    tangled = False
+
+    def add(self, name: str, several: Iterable[str]) -> None:
+        known = self.setdefault(name, set())
+        for dotted in several:
+            if dotted in known:
+                continue
+            if len(known) >= MOST_MEANINGS or dotted.count(".") >= MOST_STEPS:
+                self.tangled = True
+            else:
+                known.add(dotted)
 
 
-def forbidden_in_source(source: str, forbidden: Iterable[str], context: str = "") -> list[Sighting]:
+def forbidden_in_source(
+    source: str, forbidden: Iterable[str], context: str = "", answers: Iterable[str] = ()
+) -> list[Sighting]:
     """Forbidden names that stand in `source`, with their lines.
 
     Args:
         source: the cell or function of the answer.
         forbidden: dotted names; "x.*" takes everything below x; "torch.Tensor.m" takes any method call `.m(…)`.
         context: other code of the notebook, whose imports and assignments give names their meaning.
+        answers: names that the cell gives its answers; only what these reach counts then, a comparison beside them not.
     """
     tree = parsed(source)
     if tree is None:
         return []
-    meanings = meanings_in(tree, meanings_of_code(context))
-    names = [*forbidden, *ALWAYS_FORBIDDEN, *BACK_DOORS]
+    own = defined_at_the_top(tree)  # wins over what another cell calls so
+    known = {name: several for name, several in meanings_of_code(context).items() if name not in own}
+    meanings = meanings_in(tree, known)
+    names, allowed = Forbidden([*forbidden, *ALWAYS_FORBIDDEN, *BACK_DOORS]), Forbidden(ALWAYS_ALLOWED)
     found: list[Sighting] = []
-    for node in ast.walk(tree):
-        for dotted in names_of(node, meanings):
-            if any(matches(dotted, name) for name in ALWAYS_ALLOWED):
-                continue
-            if any(matches(dotted, name) for name in names):
-                found.append(Sighting(dotted, getattr(node, "lineno", 0)))
-                break
+    for part in reached(tree, set(answers)):
+        for node, parent in with_parents(part):
+            for dotted in names_of(node, meanings):
+                if allowed.has(dotted) or only_shown(node, parent):
+                    continue
+                if names.has(dotted):
+                    found.append(Sighting(dotted, getattr(node, "lineno", 0)))
+                    break
     return sorted(set(found), key=lambda sighting: (sighting.line, sighting.name))
 
 
-def unusual_in_source(source: str, forbidden: Iterable[str] = ()) -> list[Sighting]:
-    """What an instructor may like to read in a student's code: built-ins that an exercise forbids, in whatever cell, and
-    means to get at the grader or around the watch. Nothing here costs points."""
+def with_parents(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
+    yield tree, tree
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            yield child, node
+
+
+def defined_at_the_top(tree: ast.Module) -> set[str]:
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)} - USUAL_IMPORTS.keys()
+
+
+def only_shown(node: ast.AST, parent: ast.AST) -> bool:
+    """`print(y.grad_fn)` and `y.grad_fn is None` look at what may not be called."""
+    if not isinstance(node, ast.Attribute) or node.attr != "grad_fn":
+        return False
+    return is_call_of(parent, "print") or (
+        isinstance(parent, ast.Compare) and all(isinstance(sign, ast.Is | ast.IsNot) for sign in parent.ops)
+    )
+
+
+def reached(tree: ast.Module, answers: set[str]) -> list[ast.stmt]:
+    """The statements of a cell that give some names their value, and those that these use, and so on.
+
+    All of the cell where it binds none of the names: what answers then is not to be seen.
+    """
+    binds = [names_bound(statement) for statement in tree.body]
+    if not any(answers & names for names in binds):
+        return tree.body
+    chosen: set[int] = set()
+    wanted = set(answers)
+    while fresh := [i for i, names in enumerate(binds) if i not in chosen and names & wanted]:
+        chosen.update(fresh)
+        for i in fresh:
+            wanted |= {node.id for node in ast.walk(tree.body[i]) if isinstance(node, ast.Name)}
+    return [tree.body[i] for i in sorted(chosen)]
+
+
+def names_bound(statement: ast.stmt) -> set[str]:
+    """Names that a statement binds, or whose object it changes (`box.append(…)`, `Layer.forward = …`)."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        shared = [n for node in ast.walk(statement) if isinstance(node, ast.Global) for n in node.names]
+        return {statement.name, *shared}
+    bound: set[str] = set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound.add(node.name)
+        elif isinstance(node, ast.alias):
+            bound.add(node.asname or node.name.split(".")[0])
+        elif isinstance(node, ast.Global):
+            bound.update(node.names)
+        elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            bound |= root_of(node)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            bound |= root_of(node.value.func) if isinstance(node.value.func, ast.Attribute) else set()
+    return bound
+
+
+def root_of(node: ast.expr) -> set[str]:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return {node.id} if isinstance(node, ast.Name) else set()
+
+
+def unusual_in_source(
+    source: str, forbidden: Iterable[str] = (), known: Iterable[str] = (), scratch: bool = False
+) -> list[Sighting]:
+    """What an instructor may like to read in a student's code: names that an exercise forbids, wherever they stand, and
+    words that lead to the grader or around the watch. Nothing here costs points, so it is broad and simple.
+
+    Args:
+        source: of a cell.
+        forbidden: dotted names.
+        known: names that the notebook's cells define.
+        scratch: a cell of the student's own; everyday names are not looked for in it.
+    """
+    if len(source) > MOST_SCANNED:
+        return [Sighting(TOO_LONG, 1)]
     tree = parsed(source)
     if tree is None:
         return [Sighting(UNREADABLE, 1)] if source.strip() else []
-    meanings = meanings_in(tree, {name: {name} for name in ("sys", "autograder")})
-    found: list[Sighting] = []
-    for node in ast.walk(tree):
-        line = getattr(node, "lineno", 0)
-        if isinstance(node, ast.Name) and node.id in UNUSUAL_BUILTINS and node.id in source:
-            found.append(Sighting(node.id, line))
-        if isinstance(node, ast.Attribute) and (node.attr in UNUSUAL_ATTRIBUTES or private_to_torch(node.attr)):
-            found.append(Sighting(node.attr, line))
-        if is_call_of(node, "getattr") and not has_plain_text(node, 1):
-            found.append(Sighting("getattr", line))
-        for dotted in names_of(node, meanings):
-            ours = dotted.startswith("autograder.") and dotted.split(".")[1] not in NOTEBOOK_NAMES
-            if ours or any(matches(dotted, name) for name in (*UNUSUAL, *forbidden, *BACK_DOORS)):
-                found.append(Sighting(dotted, line))
-    return list(dict.fromkeys(found))[:5]
+    names = [name for name in forbidden if not (scratch and last_part(name) in EVERYDAY)]
+    reading = Reading(source, names, set(known), tree)
+    found = [Sighting(TANGLED, 1)] if reading.meanings.tangled else []
+    for node, parent in with_parents(tree):
+        line = getattr(node, "lineno", getattr(parent, "lineno", 0))
+        found += [Sighting(name, line) for name in reading.unusual(node, parent)]
+    found = sorted(set(found), key=lambda sighting: (sighting.line, sighting.name))
+    # Of torch.ops and torch.ops.aten on one line, the longer one says it.
+    longer: dict[int, set[str]] = {}
+    for sighting in found:
+        pieces = sighting.name.split(".")
+        longer.setdefault(sighting.line, set()).update(".".join(pieces[:i]) for i in range(1, len(pieces)))
+        longer[sighting.line].update(pieces if len(pieces) > 1 else ())
+    return [sighting for sighting in found if sighting.name not in longer[sighting.line]]
+
+
+def last_part(dotted: str) -> str:
+    return dotted.removesuffix(".*").rpartition(".")[2]
+
+
+class Reading:
+    """One cell, read for what is unusual in it."""
+
+    def __init__(self, source: str, forbidden: list[str], known: set[str], tree: ast.Module) -> None:
+        self.source, self.tree = source, tree
+        self.names = Forbidden([*forbidden, *BACK_DOORS])
+        self.tails = {last_part(name) for name in forbidden}
+        self.meanings = meanings_in(tree, {name: {name} for name in ("sys", "os", "autograder")})
+        self.bound, self.modules, self.of_self = set(known), {"nn", "F", "np"}, set[str]()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                self.modules |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):  # listed there, if it is one to list
+                self.bound |= {alias.asname or alias.name for alias in node.names}
+            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+                self.bound.add(node.name)
+                self.of_self.add(node.name)
+            elif isinstance(node, ast.arg):
+                self.bound.add(node.arg)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                self.bound.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and root_of(node) == {"self"}:
+                self.of_self.add(node.attr)
+        self.modules = self.modules - self.bound | set(ALWAYS_MODULES)
+
+    def unusual(self, node: ast.AST, parent: ast.AST) -> Iterator[str]:
+        """Names of what is unusual in one node."""
+        if isinstance(node, ast.Name):
+            yield from self.of_name(node, parent)
+        elif isinstance(node, ast.Attribute):
+            yield from self.of_attribute(node, parent)
+        elif isinstance(node, ast.alias):
+            yield from self.of_import(node, parent)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if dunder(node.name) and node.name not in USUAL_METHODS:
+                yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield from (f"a subclass of {b}" for b in map(end_of, node.bases) if b in UNUSUAL_BASES)
+        elif isinstance(node, ast.keyword):
+            if node.arg in UNUSUAL_KEYWORDS:
+                yield str(node.arg)
+        elif isinstance(node, ast.MatchClass):
+            yield from filter(self.odd, node.kwd_attrs)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from self.of_text(node.value, parent)
+        elif isinstance(node, ast.Call) and writes_file(node):
+            yield "open(…) to write"
+
+    def odd(self, word: str) -> bool:
+        return (
+            word in UNUSUAL
+            or word in self.tails
+            or (dunder(word) and word not in USUAL_METHODS)
+            or (word.startswith("register_") and word.endswith("hook"))
+            or private_to_torch(word)
+        )
+
+    def of_name(self, node: ast.Name, parent: ast.AST) -> Iterator[str]:
+        word = node.id
+        read_plainly = is_call_of(parent, "getattr") and has_plain_text(parent, 1)
+        if word == "setattr" and sets_own(parent):
+            return
+        if (
+            (word in UNUSUAL_BUILTINS and word in self.source)
+            or (word == "getattr" and not read_plainly)
+            or (dunder(word) and word not in USUAL_DUNDERS)
+            or (word in self.tails and word not in self.bound)
+        ):
+            yield word
+        elif word in self.modules and isinstance(node.ctx, ast.Load) and not isinstance(parent, ast.Attribute):
+            yield f"{word} as a value"
+
+    def of_attribute(self, node: ast.Attribute, parent: ast.AST) -> Iterator[str]:
+        if only_shown(node, parent) or looks_for_module(node, parent):
+            return
+        word, plainly_called = node.attr, is_plain_call(parent, node)
+        known = list(dotted_names(node, self.meanings))
+        for dotted in known:
+            first, second = dotted.split(".")[:2]
+            ours = first == "autograder" and second not in NOTEBOOK_NAMES
+            system = first in USUAL_OF_SYSTEM and second not in USUAL_OF_SYSTEM[first]
+            if ours or system or self.names.has(dotted):
+                yield dotted
+        usual = (
+            (word in self.of_self and isinstance(node.value, ast.Name) and node.value.id == "self")
+            or (word in USUAL_WITHOUT_ARGUMENTS and plainly_called)
+            or (word == "compile" and "re" in root_of(node))
+        )
+        if self.odd(word) and not usual:
+            yield known[0] if known else word
+
+    def of_import(self, alias: ast.alias, parent: ast.AST) -> Iterator[str]:
+        module = (parent.module or "") if isinstance(parent, ast.ImportFrom) else ""
+        dotted = f"{module}.{alias.name}" if module else alias.name
+        root, *below = dotted.split(".")
+        if (
+            root not in LESSON_MODULES
+            or (isinstance(parent, ast.ImportFrom) and parent.level > 0)
+            or (alias.name == "*" and root in ("torch", "numpy", "autograder", "course_lib"))
+            or (root == "autograder" and (below[0] not in NOTEBOOK_NAMES if below else alias.asname is not None))
+            or (root in USUAL_OF_SYSTEM and below and below[0] not in USUAL_OF_SYSTEM[root])
+            or self.names.has(dotted)
+            or any(map(self.odd, below))
+        ):
+            yield f"import {dotted}"
+
+    def of_text(self, text: str, parent: ast.AST) -> Iterator[str]:
+        """Dotted names in a text; a whole text only where it is one name that nobody writes for its own sake."""
+        if isinstance(parent, ast.Expr) or any(is_call_of(parent, name) for name in NOTEBOOK_NAMES):
+            return
+        if isinstance(parent, ast.Compare) or is_magic(parent):
+            return
+        if text.endswith(".py"):
+            yield f"“{text[-60:]}”"
+        for chain in re.findall(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+", text[:MOST_SCANNED]):
+            if any(self.odd(part) for part in re.split("[.:]", chain)[1:]):
+                yield f"“{chain[:60]}”"
+        if text.isidentifier() and "_" in text and self.odd(text) and text not in self.bound:
+            yield f"“{text[:60]}”"
+
+
+def dunder(word: str) -> bool:
+    return word.startswith("__") and word.endswith("__")
+
+
+def end_of(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def is_plain_call(parent: ast.AST, node: ast.AST) -> bool:
+    """Whether `node` is called, without arguments."""
+    return isinstance(parent, ast.Call) and parent.func is node and not parent.args and not parent.keywords
+
+
+def looks_for_module(node: ast.Attribute, parent: ast.AST) -> bool:
+    """`"google.colab" in sys.modules`, as notebooks ask where they are."""
+    return node.attr == "modules" and isinstance(parent, ast.Compare) and isinstance(parent.ops[0], ast.In | ast.NotIn)
+
+
+def is_magic(node: ast.AST) -> bool:
+    """A call that stands for a line which IPython reads by itself; commands are not run when graded."""
+    names = (*MAGICS, "system", "getoutput")
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names
+
+
+def writes_file(call: ast.Call) -> bool:
+    """`open(path, "w")` or `path.open("w")`, or a mode that is not a plain text."""
+    if end_of(call.func) not in ("open", "fdopen"):
+        return False
+    given = call.args[1 if isinstance(call.func, ast.Name) or end_of(call.func) == "fdopen" else 0 :][:1]
+    for mode in [*given, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]:
+        if not (isinstance(mode, ast.Constant) and isinstance(mode.value, str)):
+            return True
+        if set(mode.value) & set("wax+"):
+            return True
+    return False
 
 
 def is_call_of(node: ast.AST, name: str) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def sets_own(call: ast.AST) -> bool:
+    """`setattr(self, name, value)`, as a module numbers its parts."""
+    return is_call_of(call, "setattr") and isinstance(call, ast.Call) and [end_of(a) for a in call.args[:1]] == ["self"]
 
 
 def has_plain_text(call: ast.AST, position: int) -> bool:
@@ -302,7 +624,7 @@ def private_to_torch(name: str) -> bool:
 def meanings_of_code(code: str) -> Meanings:
     """What the imports and assignments of a notebook give names to; the same notebook is asked about for each exercise."""
     tree = parsed(code)
-    return meanings_in(tree, {}) if tree is not None else {}
+    return meanings_in(tree, {}) if tree is not None else Meanings()
 
 
 @lru_cache(maxsize=64)
@@ -311,8 +633,11 @@ def parsed(source: str) -> ast.Module | None:
 
     The text as it is goes first: a line of Python may begin with a percent sign too.
     """
+    if len(source) > MOST_SCANNED:
+        return None
     source = textwrap.dedent(source)
-    for reading in (source, transformed(source), blanked(source)):
+    for read in (str, transformed, blanked):
+        reading = read(source)
         if reading is None:
             continue
         try:
@@ -326,6 +651,8 @@ def parsed(source: str) -> ast.Module | None:
 
 def transformed(source: str) -> str | None:
     """The text as IPython reads it: a magic becomes a call with the rest of its line, or of its cell, as a text."""
+    if sum(line.lstrip().startswith(("%", "!", "?")) for line in source.split("\n")) > MOST_MAGICS:
+        return None
     try:
         from IPython.core.inputtransformer2 import TransformerManager
 
@@ -356,24 +683,27 @@ def open_magics(tree: ast.Module) -> None:
 def meanings_in(tree: ast.Module, known: Mapping[str, set[str]]) -> Meanings:
     """All that a name may stand for: what usual imports, `known`, the imports and the assignments of the code give it.
 
-    Meanings add up and are never taken away, so that no import inside some other function can hide one.
+    Meanings add up and are never taken away, so that no import inside some other function can hide one; a name with
+    more of them than anybody needs is `tangled`.
     """
-    meanings: Meanings = {name: {dotted} for name, dotted in USUAL_IMPORTS.items()}
-    for name, dotted in known.items():
-        meanings.setdefault(name, set()).update(dotted)
+    meanings = Meanings()
+    for name, dotted in USUAL_IMPORTS.items():
+        meanings.add(name, [dotted])
+    for name, several in known.items():
+        meanings.add(name, several)
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 root = alias.name if alias.asname else alias.name.split(".")[0]
-                meanings.setdefault(alias.asname or root, set()).add(root)
+                meanings.add(alias.asname or root, [root])
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                meanings.setdefault(alias.asname or alias.name, set()).add(f"{node.module}.{alias.name}")
+                meanings.add(alias.asname or alias.name, [f"{node.module}.{alias.name}"])
     pairs = [pair for node in ast.walk(tree) for pair in bindings(node)]
     for _ in range(4):  # `a = torch; b = a; c = b._softmax`: each round follows one step more
         for name, value in pairs:
-            meanings.setdefault(name, set()).update(list(dotted_names(value, meanings))[:MOST_MEANINGS])
-    return {name: dotted for name, dotted in meanings.items() if dotted}
+            meanings.add(name, list(dotted_names(value, meanings)))
+    return meanings
 
 
 def bindings(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
@@ -433,7 +763,22 @@ def names_of(node: ast.AST, meanings: Meanings) -> Iterator[str]:
         yield from names_of(ast.Attribute(node.args[0], node.args[1].value), meanings)  # type: ignore[attr-defined]
 
 
-def matches(dotted: str, forbidden: str) -> bool:
-    if forbidden.endswith("*"):
-        return dotted.startswith(forbidden[:-1])
-    return dotted == forbidden or dotted.startswith(forbidden + ".")
+class Forbidden:
+    """Dotted names to look for; "x.*" stands for everything below x."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        names = list(names)
+        self.exact = {name for name in names if not name.endswith("*")}
+        self.beginnings = tuple(name[:-1] for name in names if name.endswith("*"))
+
+    def has(self, dotted: str) -> bool:
+        if dotted.rpartition(".")[2] in USUAL_DUNDERS:  # torch.__version__ is nobody's back door
+            return False
+        if dotted.startswith(self.beginnings):
+            return True
+        end = len(dotted)
+        while end > 0:  # what lies below a forbidden name is forbidden too
+            if dotted[:end] in self.exact:
+                return True
+            end = dotted.rfind(".", 0, end)
+        return False

@@ -4,6 +4,7 @@ Only the course's own code runs here. What the student's code did comes in as `O
 made in a notebook (`judge`) and for a submission whose answers ran in a sandbox (`decide`).
 """
 
+import ast
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from autograder.cases import calls, parts, prepared
 from autograder.comparison import compare
 from autograder.diagnosis import LOWER_PRECISION, diagnose, main_mistake
 from autograder.exercise import CaseResult, Exercise, Verdict, get
-from autograder.guard import Sighting, forbidden_in_source
+from autograder.guard import Sighting, forbidden_in_source, parsed
 from autograder.observe import Observation, observe, refuse_inside
 from autograder.text import Text, both
 
@@ -60,17 +61,36 @@ def guards_of(exercise: Exercise) -> tuple[Any, ...]:
 
 
 def sightings_in(answer: Any, exercise: Exercise) -> list[Sighting]:
-    """Forbidden names in the source of a function, with the lines of its file or cell."""
+    """Forbidden names in the source of an answer and of what it uses of its file or cell, with the lines of that.
+
+    The same rule as in grading: a comparison beside the answer costs nothing.
+    """
     # A notebook's class has no source of its own that Python finds; its methods have.
     functions = list(filter(inspect.isfunction, vars(answer).values())) if isinstance(answer, type) else [answer]
     found: list[Sighting] = []
     for function in functions:
         try:
             lines, first = inspect.getsourcelines(function)
+            everything = "".join(inspect.findsource(function)[0])
         except (OSError, TypeError):
             continue
+        owner = answer.__name__ if isinstance(answer, type) else getattr(function, "__name__", "")
+        if stands_at_the_top(owner, first, everything):
+            found += forbidden_in_source(everything, exercise.forbidden, answers=[owner])
+            continue
         found += [replace(s, line=s.line + first - 1) for s in forbidden_in_source("".join(lines), exercise.forbidden)]
-    return found
+    return list(dict.fromkeys(found))
+
+
+def stands_at_the_top(name: str, line: int, source: str) -> bool:
+    """Whether the function or class of that name, around that line, is one of a file's or cell's own, not of a function."""
+    tree = parsed(source)
+    return tree is not None and any(
+        isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and node.name == name
+        and min([node.lineno, *(d.lineno for d in node.decorator_list)]) <= line <= (node.end_lineno or 0)
+        for node in tree.body
+    )
 
 
 def decide(

@@ -73,6 +73,11 @@ class Meter(TorchDispatchMode):
         super().__init__()
         self.ledger = Ledger({(s := x.untyped_storage())._cdata: s.nbytes() for x in arguments})
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here. True, torch's own answer, would import its compiler at the first operation: seconds."""
+        return False
+
     @property
     def reading(self) -> Reading:
         return self.ledger.reading

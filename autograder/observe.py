@@ -160,8 +160,8 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
     value: Any = None
     error: str | None = None
     meter = Meter(list(tensors_in([args, kwargs]))) if call.metered else None
-    token = running.set(True)
     with settings_kept() as changed_settings, watch(forbidden, sightings), torch.enable_grad():
+        token = running.set(True)
         try:
             with meter or nullcontext():
                 value = DRIVERS[driver](answer, *args, **kwargs)

@@ -100,7 +100,7 @@ def heat_map(
     if ax is None:
         _, ax = plt.subplots(figsize=_map_size(matrix, columns))
     written = values and _readable(matrix)
-    _draw_matrix(ax, matrix, _norm([matrix]), written)
+    _draw_matrix(ax, matrix, _norm([matrix]), written, _come_whole(weights))
     _label_axes(ax, matrix, rows, columns)
     if own_figure and not written:  # without numbers the colours need a key
         ax.figure.colorbar(ax.images[0], ax=ax, shrink=0.8, pad=0.02)
@@ -216,7 +216,7 @@ def bars(labels: Sequence[str], series: dict[str, Sequence[float]], ylabel: str,
             places + shift, _as_array(numbers), 0.92 * width, color=colour, hatch=hatch, edgecolor="white", label=name
         )
         if write:
-            ax.bar_label(drawn, fmt=_number, padding=2, fontsize=9)
+            ax.bar_label(drawn, fmt=_whole if _come_whole(numbers) else _number, padding=2, fontsize=9)
     crowded = sum(len(str(label)) for label in labels) > 55
     ax.set_xticks(places, [str(label) for label in labels])
     if crowded:
@@ -612,7 +612,7 @@ def _colour_map(norm: Normalize) -> mpl.colors.Colormap:
     return mpl.colormaps[DIVERGING if isinstance(norm, CenteredNorm) else SEQUENTIAL].with_extremes(bad="#BBBBBB")
 
 
-def _draw_matrix(ax: Axes, matrix: np.ndarray, norm: Normalize, write: bool) -> None:
+def _draw_matrix(ax: Axes, matrix: np.ndarray, norm: Normalize, write: bool, whole: bool = False) -> None:
     height, width = matrix.shape
     if matrix.size == 0:
         ax.text(0.5, 0.5, "empty", ha="center", va="center", transform=ax.transAxes)
@@ -630,9 +630,20 @@ def _draw_matrix(ax: Axes, matrix: np.ndarray, norm: Normalize, write: bool) -> 
         red, green, blue, _ = colours(norm(entry)) if np.isfinite(entry) else (0.73, 0.73, 0.73, 1)
         dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
         size = 10 if width <= 8 else 8
-        ax.text(
-            j, i, _number(entry, largest), ha="center", va="center", fontsize=size, color="white" if dark else "black"
-        )
+        text = _whole(entry) if whole else _number(entry, largest)
+        ax.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if dark else "black")
+
+
+def _come_whole(numbers: Any) -> bool:
+    """Whether they are counts or a mask: a tensor of int or bool, or a list of int."""
+    if isinstance(numbers, torch.Tensor):
+        return not numbers.is_floating_point()
+    return isinstance(numbers, list | tuple) and all(isinstance(entry, int) for entry in numbers)
+
+
+def _whole(entry: float) -> str:
+    """8, 120, 1e+04."""
+    return f"{entry:.0f}" if abs(entry) < 1000 else _number(entry)
 
 
 def _number(entry: float, largest: float = 0.0) -> str:

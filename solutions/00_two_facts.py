@@ -462,7 +462,7 @@ print("naive softmax of (1000, 999):", (large.exp() / large.exp().sum()).tolist(
 #
 # - **任何軸**：`dim` 可能是 0、1、−1、−3 等，按位置或按名稱給；
 # - **任何大小的分數**，包括 ±10,000 並存；
-# - **−∞**：分數裡可能有，只要沿著 `dim` 旁邊還有有限的數；它的權重恰為 0；
+# - **−∞**：分數裡可能有，但沿著 `dim` 的同一組裡一定還有別的有限的數；−∞ 的權重恰為 0；
 # - **半精度**（float16、bfloat16）：誤差最多是同 dtype 直接套公式的兩倍，照公式算就會過。
 #
 # 這一題不可使用任何現成的 softmax 或 log-softmax，也不可用現成的注意力。`torch.exp`、`amax`、`sum`，甚至 `logsumexp` 都可以。
@@ -530,10 +530,10 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
 
 
 # %% [markdown] lang="en"
-# So the sentence is true with a small print: a weight that trails by 17.4 (float16), 104 (float32) or 745 (float64) is
-# exactly 0, and its partner exactly 1. And the sums are 1 up to rounding.
+# So the sentence is true, with some small print: a score that trails by 17.4 (float16), 104 (float32) or 745.2
+# (float64) gets a weight of exactly 0, and its partner exactly 1. And the sums are 1 up to rounding.
 # %% [markdown] lang="zh-TW"
-# 所以那句話成立，但有附註：落後 17.4（float16）、104（float32）或 745（float64）的權重剛好是 0，另一個剛好是 1；總和是 1，但有捨入誤差。
+# 所以那句話成立，但有附註：分數落後 17.4（float16）、104（float32）或 745.2（float64）時，權重剛好是 0，另一個剛好是 1；總和是 1，但有捨入誤差。
 # %% [markdown] lang="en"
 # ## 5. The embedding: words become rows
 #
@@ -562,14 +562,14 @@ for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
 #
 # $$(0,0,1)\,W_E=0\,(5,1)+0\,(2,7)+1\,(4,4)=(4,4)$$
 #
-# A combination with a single weight of 1 is a look-up. So the table is a matrix product like all others, and it can be
-# learned like all others.
+# A combination whose weights are all 0 but a single 1 is a look-up. So looking up is a matrix product like all others,
+# and the table can be learned like all other matrices.
 # %% [markdown] lang="zh-TW"
 # **為什麼這是第二件事**：把編號 2 寫成**獨熱向量（one-hot）** $(0,0,1)$，只有第 2 個位置是 1。於是
 #
 # $$(0,0,1)\,W_E=0\,(5,1)+0\,(2,7)+1\,(4,4)=(4,4)$$
 #
-# 權重只有一個 1 的線性組合，就是查表。所以這張表跟其他部分一樣，也是矩陣乘法，也能用同樣的方式學出來。
+# 權重除了一個 1、其餘全是 0 的線性組合，就是查表。所以查表跟其他部分一樣，也是矩陣乘法；這張表也就跟其他矩陣一樣，能夠學出來。
 # %% [markdown] lang="en"
 # ### Exercise `embed` · difficulty 1 of 5 · 4 minutes · 1 point
 #
@@ -626,7 +626,7 @@ print("embed           ", look_up(torch.tensor(2), W_E))
 
 
 # %% [markdown] lang="en"
-# $[V, d_\text{model}]$ times $[V]$ has no shape. As rows it is $\text{one\_hot}\,W_E$, as columns
+# $[V, d_\text{model}]$ times $[V]$ does not fit. As rows it is $\text{one\_hot}\,W_E$, as columns
 # $W_E^\top\,\text{one\_hot}$; the article mixes the two. When a formula confuses you, write the shapes under it.
 # %% [markdown] lang="zh-TW"
 # $[V, d_\text{model}]$ 乘 $[V]$ 根本乘不起來。寫成列是 $\text{one\_hot}\,W_E$，寫成行是 $W_E^\top\,\text{one\_hot}$；文章把兩種混在一起了。被公式弄糊塗時，就在下面寫出形狀。
@@ -798,7 +798,7 @@ check("00_q1", answer_00_q1)
 # | $c_{ij}$ is row $i$ of $A$ times column $j$ of $B$ | true | section 3: differs from torch's `@` by 0; at 64 × 64 by rounding only |
 # | $xA$ is a combination of the rows of $A$ with the entries of $x$ as weights | true | section 3: difference 0; the real "sat" row gives a vector closest to "cat" |
 # | textbooks write $Ax$, the paper $xA$ | true | `x @ A` equals `A.T @ x`; but `nn.Linear` stores `[2, 5]` for 5 in, 2 out |
-# | the embedding is $W_E\cdot\text{one\_hot}$ with $W_E$ of $V\times d_\text{model}$ | not so: no shape | "size mismatch"; `one_hot @ W_E` is the row |
+# | the embedding is $W_E\cdot\text{one\_hot}$ with $W_E$ of $V\times d_\text{model}$ | not so: the shapes do not fit | "size mismatch"; `one_hot @ W_E` is the row |
 # | a text is an $N\times d_\text{model}$ matrix, one fixed-length vector a token | true, if $N$ counts tokens, not words | 6 words, 18 tokens, `[18, 384]` (512 in 2017) |
 # | softmax gives weights between 0 and 1 that sum to 1 | true with a condition: strictly between only in exact arithmetic | exactly 0 from a gap of 17.4, 104 and 745.2 on (float16, float32, float64); sums 1 up to rounding |
 #

@@ -7,7 +7,7 @@
 #
 # We test what some articles and lecture notes say; "the lecture" is the one whose recurrent layer has two inputs and two neurons.
 #
-# **You need** lesson 00 (row first, then column; softmax is not needed here), the derivative of tanh, and what a singular value is. **Time**: about two hours, half of it for the exercises.
+# **You need** lesson 00 (row first, then column), the derivative of tanh, and what a singular value is. **Time**: about two hours, half of it for the exercises.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -442,9 +442,9 @@ for ax, rho in zip(panels, (0.5, 0.9, 1.2)):
 
 
 # %% [markdown] lang="en"
-# With $\rho=0.5$ the pulse is gone after about ten steps. With $\rho=0.9$ it lasts longer, and goes the same way. With $\rho=1.2$ it never dies: tanh keeps it from growing without end, and the state rings for ever, whatever comes in later.
+# With $\rho=0.5$ the pulse is gone after about ten steps. With $\rho=0.9$ it lasts longer, and goes the same way. With $\rho=1.2$ it never dies: tanh keeps it from growing without end, and the state goes on ringing, though nothing more comes in.
 # %% [markdown] lang="zh-TW"
-# $\rho=0.5$ 時，脈衝十步左右就沒了。$\rho=0.9$ 撐得久一點，下場相同。$\rho=1.2$ 則永遠不消失：tanh 不讓它無限變大，於是狀態一直迴盪，不管後來再讀到什麼。
+# $\rho=0.5$ 時，脈衝十步左右就沒了。$\rho=0.9$ 撐得久一點，下場相同。$\rho=1.2$ 則永遠不消失：tanh 不讓它無限變大，於是狀態一直迴盪，儘管後來什麼也沒再讀到。
 # %% [markdown] lang="en"
 # ## 6. The first complaint: it forgets
 #
@@ -620,7 +620,7 @@ ax = curves(range(101), series, back, norm_label, "Vanishing and exploding", log
 # %% [markdown] lang="en"
 # **Turn it yourself.** Two sliders: $\rho$, and the size of the inputs. Larger inputs push tanh into its flat parts. Try to keep the curve level for a hundred steps: it is a knife's edge, and it moves with the inputs.
 # %% [markdown] lang="zh-TW"
-# **換你轉轉看**：兩個滑桿，一個是 $\rho$，一個是輸入的大小。輸入愈大，tanh 愈平。試著讓曲線一百步都保持水平：那是刀鋒上的平衡，而且會隨輸入移動。
+# **換你轉轉看**：兩個滑桿，一個是 $\rho$，一個是輸入的大小。輸入愈大，tanh 愈常落在平坦的地方。試著讓曲線一百步都保持水平：那是刀鋒上的平衡，而且會隨輸入移動。
 # %%
 def draw_norms(rho: float, size: float) -> None:
     norms = norms_of(history(rho * turn, 100, size), rho * turn).flip(0)
@@ -631,9 +631,9 @@ def draw_norms(rho: float, size: float) -> None:
 
 knob(draw_norms, rho=(0.5, 1.6, 0.05, 1.05), size=(0.0, 10.0, 0.5, 1.0))
 # %% [markdown] lang="en"
-# **And a network as it comes?** `nn.RNN` draws $W_H$ evenly from $\pm1/\sqrt{d_h}$. Its largest *singular value* is about 1.1, so the bound above promises nothing. But in a long product the same matrix meets itself again and again, and there its largest *eigenvalue* counts.
+# **And a network as it comes?** `nn.RNN` draws the entries of $W_H$ evenly between $-1/\sqrt{d_h}$ and $1/\sqrt{d_h}$. Its largest *singular value* is about 1.1, so the bound above promises nothing. But in a long product the same matrix meets itself again and again, and there its largest *eigenvalue* counts.
 # %% [markdown] lang="zh-TW"
-# **剛初始化的網路呢？** `nn.RNN` 的 $W_H$ 是從 $\pm1/\sqrt{d_h}$ 均勻抽的。它最大的**奇異值**約 1.1，上面的界限什麼也沒保證。但同一個矩陣連乘很多次時，算數的是最大的**特徵值**。
+# **剛初始化的網路呢？** `nn.RNN` 的 $W_H$，每個數都在 $-1/\sqrt{d_h}$ 與 $1/\sqrt{d_h}$ 之間均勻抽取。它最大的**奇異值**約 1.1，上面的界限什麼也沒保證。但同一個矩陣連乘很多次時，算數的是最大的**特徵值**。
 # %%
 fresh = nn.RNN(64, 64).weight_hh_l0.T.detach().double()
 norms = norms_of(history(fresh, 100), fresh)
@@ -667,7 +667,7 @@ print(f"norm after 1, 10, 100 steps: {norms[-2]:.2f}, {norms[-11]:.0e}, {norms[0
 # - $c_t, h_t$: $[\dots, d_h]$
 # - here $\sigma(z)=1/(1+e^{-z})$, the logistic function; $\odot$ multiplies entry by entry
 #
-# Along the cell alone, $\partial c_t/\partial c_{t-1}=\mathrm{diag}(\sigma(z_f))$: with the gate near 1, nothing is lost.
+# Along the cell alone, $\partial c_t/\partial c_{t-1}=\mathrm{diag}(\sigma(z_f))$: with the gate near 1, hardly anything is lost.
 # %% [markdown] lang="zh-TW"
 # $$(z_i,\,z_f,\,z_g,\,z_o) = x_tW_X + h_{t-1}W_H + b$$
 #
@@ -677,7 +677,7 @@ print(f"norm after 1, 10, 100 steps: {norms[-2]:.2f}, {norms[-11]:.0e}, {norms[0
 # - $c_t, h_t$：$[\dots, d_h]$
 # - 這裡的 $\sigma(z)=1/(1+e^{-z})$ 是 logistic 函數；$\odot$ 是逐元素相乘
 #
-# 只看記憶細胞這條路，$\partial c_t/\partial c_{t-1}=\mathrm{diag}(\sigma(z_f))$：閘門接近 1 時，什麼都沒少。
+# 只看記憶細胞這條路，$\partial c_t/\partial c_{t-1}=\mathrm{diag}(\sigma(z_f))$：閘門接近 1 時，幾乎什麼都沒少。
 # %% [markdown] lang="en"
 # ### Exercise `lstm_step` · difficulty 3 of 5 · 12 minutes · 3 points
 #
@@ -780,9 +780,9 @@ ax = curves(range(101), survival, back, "gradient of the cell", "LSTM", log_y=Tr
 
 
 # %% [markdown] lang="en"
-# So the LSTM is a cure, *if the gate is open*. As it comes, its cell vanishes about as fast as the RNN with $\rho=0.6$. The forget gate came three years after the LSTM (Gers et al. 2000); to start it open is common advice, but PyTorch does not do it for you.
+# So the LSTM is a cure, *if the gate is open*. With PyTorch's start, the gradient of its cell vanishes about as fast as that of the fresh RNN above. The forget gate came three years after the LSTM (Gers et al. 2000); to start it open is common advice, but PyTorch does not do it for you.
 # %% [markdown] lang="zh-TW"
-# 所以 LSTM 是解方，**前提是閘門開著**。照預設的起點，它的記憶細胞消失得和 $\rho=0.6$ 的 RNN 差不多快。遺忘閘是 LSTM 發表三年後才加的（Gers 等人，2000）；「一開始先把它打開」是常見的建議，但 PyTorch 不會替你做。
+# 所以 LSTM 是解方，**前提是閘門開著**。照預設的起點，記憶細胞的梯度消失得和前面剛初始化的 RNN 差不多快。遺忘閘是 LSTM 發表三年後才加的（Gers 等人，2000）；「一開始先把它打開」是常見的建議，但 PyTorch 不會替你做。
 # %% [markdown] lang="en"
 # ### Does it matter? Train them
 #
@@ -994,7 +994,7 @@ for n, layers in ((4, 1), (4, 2), (64, 1), (64, 6), (256, 6)):
 # %% [markdown] lang="zh-TW"
 # ### 代價是什麼，不是什麼
 #
-# 有一篇文章說，序列長度強制 RNN 的**時間複雜度**是 O(n)。這混淆了兩件事。**工作量**是要做多少次乘法；**循序步數**是就算硬體無限多，還是得等多久。寬度 $d$ 的一層讀 $n$ 個詞元（論文的表 1）：
+# 有一篇文章說，序列逼得 RNN 的**時間複雜度**只能是 O(n)。這混淆了兩件事。**工作量**是要做多少次乘法；**循序步數**是就算硬體無限多，還是得等多久。寬度 $d$ 的一層讀 $n$ 個詞元（論文的表 1）：
 #
 # | | 工作量 | 循序步數 | 兩個詞元之間的最長路徑 |
 # |---|---|---|---|
@@ -1095,13 +1095,13 @@ print(f"1024 steps in {rounds} rounds; largest difference {(at_once - torch.stac
 # %% [markdown] lang="en"
 # ### The third complaint, and what attention changes
 #
-# One article adds that an RNN squeezes the whole sentence into *one* fixed vector. The next cell prints the shapes: $h_T$ has the same size for 5 tokens and for 500. But all the other states are there as well, and since 2014 translation networks looked back at all of them *with attention*. That was before the Transformer; new in 2017 was to keep nothing else.
+# One article adds that an RNN squeezes the whole sentence into *one* fixed vector. The next cell prints the shapes: $h_T$ has the same size for 5 tokens and for 500. But all the other states are there as well, and since 2014 translation networks looked back at all of them *with attention*. That was before the Transformer; new in 2017 was to drop the recurrence.
 #
 # It also measures how much the last output still depends on the first token, for a fresh RNN and for one layer of attention.
 # %% [markdown] lang="zh-TW"
 # ### 第三項抱怨，以及注意力改變了什麼
 #
-# 有一篇文章還說，RNN 把整句話硬塞進**一個**固定的向量。下一格印出形狀：不管 5 個還是 500 個詞元，$h_T$ 都一樣大。可是其他狀態也都還在；從 2014 年起，翻譯網路就**用注意力**回頭看每一個狀態。那時還沒有 Transformer；2017 年的新意，是只留下注意力。
+# 有一篇文章還說，RNN 把整句話硬塞進**一個**固定的向量。下一格印出形狀：不管 5 個還是 500 個詞元，$h_T$ 都一樣大。可是其他狀態也都還在；從 2014 年起，翻譯網路就**用注意力**回頭看每一個狀態。那時還沒有 Transformer；2017 年的新意，是把循環拿掉。
 #
 # 同一格也量：最後的輸出還有多依賴第一個詞元？比較剛初始化的 RNN 和一層注意力。
 # %%
@@ -1199,15 +1199,15 @@ check("01_q1", answer_01_q1)
 # | The sequence forces the time complexity O(n) | not so: O(n) is the number of sequential steps | n steps for the RNN, 1 for attention; work $2nd^2$ against $2n^2d$: from n = d on attention multiplies more |
 # | The whole sentence is squeezed into one vector | true with a condition: no attention on top of the RNN | $h_T$ has 8 numbers for 5 and for 500 tokens; the n states beside it are there |
 # | Attention relates any two positions in one step | true with a condition: within one layer and one window | first token of 500: RNN 0, attention not; a causal one sees no later token: exactly 0 |
-# | Before 2017 the best language models were nearly all RNNs | not so at the very top | not measured here; the paper's Table 2: the convolutional ConvS2S 25.16 BLEU, the recurrent GNMT 24.6 (English to German) |
+# | Before 2017 the best models in language processing were nearly all RNNs | nearly true, and its end was in sight | not measured here; the paper's Table 2, English to German: of 2016 the recurrent GNMT 24.6 BLEU, the convolutional ByteNet 23.75; in May 2017, a month before the paper, the convolutional ConvS2S 25.16 |
 #
 # **Next:** lesson 02 takes the step that needs no chain: a query that asks all tokens at once.
 # %% [markdown] lang="zh-TW"
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | 序列長度強制時間複雜度為 O(n) | 不對：O(n) 是循序步數 | RNN 要 n 步，注意力 1 步；工作量是 $2nd^2$ 對 $2n^2d$，n 超過 d 之後注意力的乘法更多 |
+# | 序列逼得時間複雜度只能是 O(n) | 不對：O(n) 是循序步數 | RNN 要 n 步，注意力 1 步；工作量是 $2nd^2$ 對 $2n^2d$，n 超過 d 之後注意力的乘法更多 |
 # | 整句話被塞進一個向量 | 有條件：RNN 上面沒有再加注意力 | 5 個和 500 個詞元，$h_T$ 都是 8 個數；旁邊的 n 個狀態都還在 |
 # | 注意力一步就連起任何兩個位置 | 有條件：同一層、同一個視窗之內 | 500 個詞元的第一個：RNN 是 0，注意力不是；因果注意力看不到後面的詞元：恰為 0 |
-# | 2017 年以前，頂尖的語言模型幾乎都是 RNN | 最頂尖的不是 | 這裡沒有測量；論文表 2：卷積的 ConvS2S 得 25.16 BLEU，循環的 GNMT 得 24.6（英翻德） |
+# | 2017 年以前，語言處理的頂尖模型幾乎都是 RNN | 大致成立，但好景不長 | 這裡沒有測量；論文表 2，英翻德：2016 年，循環的 GNMT 得 24.6 BLEU，卷積的 ByteNet 得 23.75；2017 年 5 月，比論文早一個月，卷積的 ConvS2S 得 25.16 |
 #
 # **下一課**：第 02 課換一種走法，不需要一步等一步：一個查詢，同時問所有的詞元。

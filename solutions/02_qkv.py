@@ -995,7 +995,7 @@ check("02_q1", answer_02_q1)
 # - **a.** It can belong to a model that is choosing the next word: each of its rows sums to 1, as it must.
 # - **b.** Its columns sum to 1 as well: a token cannot receive more attention than it gives.
 # - **c.** It can only belong to an encoder: words give weight to words that come after them.
-# - **d.** Apart from rounding it is symmetric: as relevant as "cat" is to "sat", "sat" is to "cat".
+# - **d.** Apart from rounding it is symmetric: "cat" is as relevant to "sat" as "sat" is to "cat".
 # %% [markdown] lang="zh-TW"
 # **第 2 題**（1 分）　再看一次第 5 節印出來的 6 × 6 矩陣。關於它，哪句話對？
 #

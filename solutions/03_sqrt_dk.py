@@ -24,7 +24,7 @@
 #
 # 到底誰說得對？這一課用兩個簡短的證明、五個自己寫的函式，加上幾次實測來回答。
 #
-# 本課常提到的「講義」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
+# 本課常提到的「講義」「文章」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
 # **先備知識**：矩陣、$e^x$ 的導數、平均與變異數。**時間**：約兩小時，其中練習 75 分鐘。
 #
@@ -264,13 +264,13 @@ for name, scores in {
 #
 # $$\text{theory} = d_k\,\sigma_q^2\,\sigma_k^2, \qquad \text{sample} = \frac1S\sum_{s=1}^{S}(x_s - \bar x)^2, \quad x_s = q_s\cdot k_s,\ \ \bar x = \frac1S\sum_{s=1}^{S} x_s$$
 #
-# Divide by $S$, not by $S-1$. Compute the mean first and subtract it: $E[x^2]-E[x]^2$ loses all digits when the mean is in the thousands, and the check has such a case.
+# Divide by $S$, not by $S-1$. Compute the mean first and subtract it: $E[x^2]-E[x]^2$ loses all digits when the components of $q$ and $k$ lie in the thousands, and the check has such a case.
 # %% [markdown] lang="zh-TW"
 # 一般情形有 $S$ 對向量，請回傳（理論值，樣本值）：
 #
 # $$\text{theory} = d_k\,\sigma_q^2\,\sigma_k^2, \qquad \text{sample} = \frac1S\sum_{s=1}^{S}(x_s - \bar x)^2, \quad x_s = q_s\cdot k_s,\ \ \bar x = \frac1S\sum_{s=1}^{S} x_s$$
 #
-# 請除以 $S$，不是 $S-1$。要先算平均再相減：平均上千時，用 $E[x^2]-E[x]^2$ 會把有效位數丟光，檢查裡就有這種資料。
+# 請除以 $S$，不是 $S-1$。要先算平均再相減：$q$、$k$ 的分量上千時，用 $E[x^2]-E[x]^2$ 會把有效位數丟光，檢查裡就有這種資料。
 # %% exercise="dot_product_variance"
 def dot_product_variance(
     q: torch.Tensor, k: torch.Tensor, sigma_q: float = 1.0, sigma_k: float = 1.0
@@ -304,13 +304,13 @@ check("dot_product_variance", dot_product_variance)
 # %% [markdown] lang="en"
 # ## Theory against sample
 #
-# The straight line is the theorem, the markers are 20,000 random pairs for each $d_k$. The second series divides each score by $\sqrt{d_k}$ first.
+# The dashed lines are the theory, the markers are 20,000 random pairs for each $d_k$. The second series divides each score by $\sqrt{d_k}$ first.
 #
 # From here on, experiments call `use("name", yours)`: it takes your function if it passes its check, otherwise the course's own, and says which.
 # %% [markdown] lang="zh-TW"
 # ## 理論對上樣本
 #
-# 虛線是定理，標記是每個 $d_k$ 各抽兩萬對的結果。第二組數列先把每個分數除以 $\sqrt{d_k}$。
+# 虛線是理論，標記是每個 $d_k$ 各抽兩萬對的結果。第二組先把每個分數除以 $\sqrt{d_k}$。
 #
 # 從這裡開始，實驗會呼叫 `use("name", 你的函式)`：通過檢查就用你的版本，否則用課程的版本，並且會說明用了哪一個。
 # %% tags=["experiment"]
@@ -675,9 +675,9 @@ _ = ax.set(yscale="log", ylim=(1e-20, 1e6))
 
 
 # %% [markdown] lang="en"
-# Without the division the winner's own derivative is about $10^{-4}$, a two-thousandth of what it is with it, and the losers' are zero for all purposes. Whatever the loss would like to change, almost nothing passes through the softmax. If the winner is the wrong key, the layer is stuck with it.
+# Without the division the winner's own derivative is about $10^{-4}$, a two-thousandth of what it is with it; the runner-up's is about as small, and those of the other eight are zero for all purposes. Whatever the loss would like to change, almost nothing passes through the softmax. If the winner is the wrong key, the layer is stuck with it.
 # %% [markdown] lang="zh-TW"
-# 不縮放時，贏家自己的導數大約只有 $10^{-4}$，是縮放後的兩千分之一；輸家的則幾乎就是 0。不管損失函數想改什麼，幾乎沒有東西能穿過 softmax。要是贏家剛好是錯的鍵，這一層就卡住了。
+# 不縮放時，贏家自己的導數大約只有 $10^{-4}$，是縮放後的兩千分之一；第二名的也差不多小，其餘八個則幾乎就是 0。不管損失函數想改什麼，幾乎沒有東西能穿過 softmax。要是贏家剛好是錯的鍵，這一層就卡住了。
 # %% [markdown] lang="en"
 # ## Entropy: how many keys does a query really read?
 #
@@ -828,7 +828,7 @@ _ = ax.scatter(*zip(*dots), s=90, color="black", zorder=5)
 #
 # - $[N, M]$: the same mask for the whole batch.
 # - $[B, 1, 1, M]$: one padding mask for each of $B$ sentences, for all heads and queries.
-# - $[B, h, N, M]$: one entry for every batch, head, query and key.
+# - $[B, h, N, M]$: one entry for every sentence, head, query and key.
 #
 # What a head is comes in lesson 04; here batch and head are just leading dimensions.
 # %% [markdown] lang="zh-TW"
@@ -838,7 +838,7 @@ _ = ax.scatter(*zip(*dots), s=90, color="black", zorder=5)
 #
 # - $[N, M]$：整個批次共用一個遮罩。
 # - $[B, 1, 1, M]$：$B$ 個句子各有一個填補遮罩，適用於所有頭和查詢。
-# - $[B, h, N, M]$：每個批次、頭、查詢、鍵各有一項。
+# - $[B, h, N, M]$：每個句子、頭、查詢、鍵各有一項。
 #
 # 「頭」第 04 課才會細講，這裡把它當成前置維度就好。
 # %% [markdown] lang="en"

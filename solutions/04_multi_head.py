@@ -100,7 +100,7 @@ torch.set_num_threads(1)  # small tensors: threads would only wait for each othe
 #
 # $$XW^Q = [\,XW^Q_1\ \cdots\ XW^Q_h\,]$$
 #
-# 先一次投影，再把**結果**沿著行切成 $h$ 條。每個函式庫都這麼做，這也是你的第一個練習。
+# 先一次投影，再把**結果**切成 $h$ 條，每條是相鄰的幾行。每個函式庫都這麼做，這也是你的第一個練習。
 # %% [markdown] lang="en"
 # **What is cut, and what is not.** One document says that the 512 dimensions are shared out, 64 to each head. Mind which 512: those of the *projected* queries, keys and values. The input is not cut. Every head reads all 512 numbers of a token through its own $512\times64$ matrix. The next cell changes a single input number and looks at which heads notice.
 # %% [markdown] lang="zh-TW"
@@ -124,7 +124,7 @@ print("how far the query of each head moved:", [round(m, 2) for m in moved.tolis
 # %% [markdown] lang="zh-TW"
 # 八個都察覺了。（如果切的是**輸入**，會有七個 0。）
 #
-# **把編輯的工作寫開**：把 $W^O$ 沿著**列**切成 $h$ 段，$W^O_j$ 的形狀是 $[d_\text{head}, d_\text{model}]$，則
+# **把編輯的工作寫開**：把 $W^O$ 切成 $h$ 段，每段是相鄰的幾**列**，$W^O_j$ 的形狀是 $[d_\text{head}, d_\text{model}]$，則
 #
 # $$[\,\mathrm{head}_1 \cdots \mathrm{head}_h\,]\,W^O = \mathrm{head}_1 W^O_1 + \dots + \mathrm{head}_h W^O_h$$
 #
@@ -402,11 +402,11 @@ for name, mask in (("[B, N, M]", per_sentence), ("[B, 1, N, M]", per_sentence[:,
 # %% [markdown] lang="en"
 # With $[B, N, M]$ head 1 of *both* sentences is masked, and head 0 of neither: padding leaks, without an error. Say which axis you mean: `mask[:, None]`.
 #
-# **Another silence.** Much code, that layer included, lets a −1 in `view` find the number of tokens. If $d_\text{model}$ is not divisible by $h$, −1 finds *something*:
+# **Another silence.** Much code, that layer included, lets a −1 in `view` find the number of tokens. If $d_\text{model}$ is not divisible by $h$, −1 finds *something*. (That layer also hides with −1e9; the last line shows what float16 says to it.)
 # %% [markdown] lang="zh-TW"
 # 用 $[B, N, M]$ 時，**兩個**句子的第 1 個頭都被遮了，第 0 個頭都沒遮：填補漏了進來，而且沒有錯誤訊息。要說清楚是哪個軸：`mask[:, None]`。
 #
-# **另一個悶不吭聲的錯**：許多程式（文件那一層也是）在 `view` 裡寫 −1，讓它自己算出詞元數。$d_\text{model}$ 不能被 $h$ 整除時，−1 還是會算出**某個數**：
+# **另一個悶不吭聲的錯**：許多程式（文件那一層也是）在 `view` 裡寫 −1，讓它自己算出詞元數。$d_\text{model}$ 不能被 $h$ 整除時，−1 還是會算出**某個數**。（那一層還用 −1e9 來遮；最後一行看看 float16 怎麼說。）
 # %%
 d, n_heads, N = 10, 3, 9
 as_heads = torch.zeros(1, N, d).view(1, -1, n_heads, d // n_heads)  # 90 numbers = 10 · 3 · 3
@@ -861,9 +861,9 @@ with torch.no_grad():
         rank = torch.linalg.matrix_rank(form)
         print(f"{n_heads} head(s): the score form of a head is {list(form.shape)}, rank {rank}")
 # %% [markdown] lang="en"
-# **Second, how different the maps are.** Lay each head's map out as one long vector and take the cosine of every pair: a $12\times12$ matrix. Its eigenvalues, divided by 12, are positive and sum to 1, like weights; so lesson 03 can read them. $e^{H}$ of these weights is an **effective number of different heads**: 12 if no two maps overlap, 1 if all are the same.
+# **Second, how different the maps are.** Lay each head's map out as one long vector and take the cosine of every pair: a $12\times12$ matrix. Its eigenvalues, divided by 12, are never negative and sum to 1, like weights; so the entropy $H$ of lesson 03 can read them. $e^{H}$ of these weights is an **effective number of different heads**: 12 if no two maps overlap, 1 if all are the same.
 # %% [markdown] lang="zh-TW"
-# **第二，這些圖有多不同**：把每個頭的圖攤成一個長向量，兩兩算餘弦相似度，得到 $12\times12$ 的矩陣。它的特徵值除以 12，都不是負的，加起來是 1，就像權重一樣；所以可以用第 03 課的熵來讀。這些權重的 $e^{H}$ 就是**有效的頭數**：任兩張圖都不重疊時是 12，全部相同時是 1。
+# **第二，這些圖有多不同**：把每個頭的圖攤成一個長向量，兩兩算餘弦相似度，得到 $12\times12$ 的矩陣。它的特徵值除以 12，都不是負的，加起來是 1，就像權重一樣；所以可以用第 03 課的熵 $H$ 來讀。這些權重的 $e^{H}$ 就是**有效的頭數**：任兩張圖都不重疊時是 12，全部相同時是 1。
 # %% tags=["experiment"]
 if model is not None:
 

@@ -7,7 +7,7 @@
 #
 # We test what some articles and lecture notes say; "the article" and "the lecture" are two of them.
 #
-# **You need** matrices, and the sum formulas of sine and cosine. **Time**: about two hours, 80 minutes of them for the exercises.
+# **You need** matrices, and the sum formulas of sine and cosine. **Time**: about two hours, 85 minutes of them for the exercises.
 # %% [markdown] lang="zh-TW"
 # # 05 · 位置編碼：一組快慢不同的時鐘
 #
@@ -17,7 +17,7 @@
 #
 # 本課常提到的「講義」和「文章」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
-# **先備知識**：矩陣，以及 sin、cos 的和角公式。**時間**：約兩小時，其中練習 80 分鐘。
+# **先備知識**：矩陣，以及 sin、cos 的和角公式。**時間**：約兩小時，其中練習 85 分鐘。
 # %% [markdown] lang="en"
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -27,7 +27,7 @@
 # | `shift_matrix` | 4 | 20 | 3 |
 # | `relative_score` | 3 | 10 | 2 |
 # | `rope_interleaved` | 3 | 12 | 3 |
-# | `rope_half_split` | 3 | 5 | 3 |
+# | `rope_half_split` | 3 | 10 | 3 |
 # | question `05_q1` | | 2 | 1 |
 # %% [markdown] lang="zh-TW"
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
@@ -38,7 +38,7 @@
 # | `shift_matrix` | 4 | 20 | 3 |
 # | `relative_score` | 3 | 10 | 2 |
 # | `rope_interleaved` | 3 | 12 | 3 |
-# | `rope_half_split` | 3 | 5 | 3 |
+# | `rope_half_split` | 3 | 10 | 3 |
 # | 選擇題 `05_q1` | | 2 | 1 |
 # %% tags=["setup"]
 import math
@@ -64,7 +64,7 @@ from course_lib import plots
 
 torch.set_num_threads(1)  # matrices this small gain nothing from several threads
 
-word_table = {"狗": [2.0, 0.0, 1.0, 0.0], "咬": [0.0, 2.0, 0.0, 1.0], "人": [1.0, 0.0, 0.0, 2.0]}
+word_table = {"狗": [2.0, 1.0, 1.0, 0.0], "咬": [0.0, 2.0, 0.0, 1.0], "人": [1.0, 1.0, 0.0, 2.0]}
 names = ["dog", "bites", "man"]
 
 
@@ -171,14 +171,14 @@ for what, gap in {
 #
 # - The result's type, shape, dtype and device, then its values; arguments and global settings stay as they are.
 # - Optional arguments may come by position or by name. `...` stands for any number of leading dimensions, also none.
-# - Where `dtype` is an argument, or x is half precision: angles are float64 for float64 and float32 or better for the rest. Their rounding, $2^{-22}$ times the largest angle, is no mistake.
+# - Compute the angles of a float64 result in float64, those of every other result (half precision too) in float32 or better. In float32 an angle of 1000 is right to about four decimals; what that alone changes is no mistake.
 # - Best not to call your other answers. `math` and `torch` are all you need. Calling the course's own version in `course_lib` ends the credit of that exercise.
 # %% [markdown] lang="zh-TW"
 # ### 每個檢查都看什麼
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值；引數與全域設定要保持原樣。
 # - 有預設值的引數，可能按位置或按名稱給。`...` 代表任意多個前置維度，也可能沒有。
-# - 有 `dtype` 引數，或 x 是半精度時：float64 的角度用 float64 算，其餘至少用 float32。角度的捨入（最大角度的 $2^{-22}$ 倍）不算錯。
+# - 結果是 float64 時，角度用 float64 算；結果是其他 dtype（包括半精度）時，角度至少用 float32 算。float32 的角度到了 1000，大約只準到小數第四位；單單因此造成的差不算錯。
 # - 最好不要呼叫其他儲存格的函式，用 `math` 和 `torch` 就夠了。呼叫 `course_lib` 裡課程自己的版本，該練習就不再給分。
 # %% [markdown] lang="en"
 # ### Exercise `digit_periods` · difficulty 1 of 5 · 8 minutes · 1 point
@@ -233,9 +233,9 @@ check("digit_periods", digit_periods)
 #
 # 指針是單位圓上的一點，所以要用**兩個**數 $(\sin\theta, \cos\theta)$。令 $x = \sin$、$y = \cos$，指針就從十二點出發、順時針轉，跟真的時鐘一樣。
 # %% [markdown] lang="en"
-# Why not the sine alone? Because $\sin\theta = \sin(\pi - \theta)$: one number cannot tell a hand on the way down from one on the way up. Positions 1 and 21 of the fastest clock have sines 0.841 and 0.837, nearly equal. Their cosines, 0.540 and −0.548, say which is which.
+# Why not the sine alone? Because $\sin\theta = \sin(\pi - \theta)$: one number cannot tell a hand that points up and right from one that points down and right. Positions 1 and 21 of the fastest clock have sines 0.841 and 0.837, nearly equal. Their cosines, 0.540 and −0.548, say which is which.
 # %% [markdown] lang="zh-TW"
-# 只用 sin 不行嗎？不行，因為 $\sin\theta = \sin(\pi - \theta)$：一個數分不出指針正在往上還是往下。最快的鐘在位置 1 和 21，sin 是 0.841 和 0.837，幾乎一樣；cos 是 0.540 和 −0.548，這才分得出來。
+# 只用 sin 不行嗎？不行，因為 $\sin\theta = \sin(\pi - \theta)$：一個數分不出指針指的是右上還是右下。最快的鐘在位置 1 和 21，sin 是 0.841 和 0.837，幾乎一樣；cos 是 0.540 和 −0.548，這才分得出來。
 # %% [markdown] lang="en"
 # ## The formula
 #
@@ -417,11 +417,11 @@ plots.knob(draw_clocks, pos=(0, 1000, 1, 487), log10_base=(1.0, 6.0, 0.5, 4.0))
 # %% [markdown] lang="en"
 # ### The whole table
 #
-# 128 positions and 128 columns, one row a position. On the left fast stripes, on the right columns that hardly change. Every row is one tick of 64 clocks.
+# 128 positions and 128 columns, one row a position. On the left fast stripes, on the right columns that hardly change as you go down. Every row is one tick of 64 clocks.
 # %% [markdown] lang="zh-TW"
 # ### 整張表
 #
-# 128 個位置、128 行，一列一個位置。左邊是快速的條紋，右邊幾乎不變。每一列就是 64 個鐘的一個時刻。
+# 128 個位置、128 行，一列一個位置。左邊是快速的條紋，右邊沿著位置（往下）幾乎不變。每一列就是 64 個鐘的一個時刻。
 # %%
 ax = plots.heat_map(positions_of(128, 128), title="P for 128 positions, d_model = 128", values=False)
 ax.set(xlabel="column 2i (sin), 2i+1 (cos)", ylabel="position")
@@ -458,6 +458,7 @@ lengths = long_table.norm(dim=-1)
 print(f"length of a position: {lengths.min():.4f} to {lengths.max():.4f}")
 # The paper's own code draws embeddings with variance 1/d.
 words = torch.randn(1000, 512, generator=generator) / math.sqrt(512)
+torch.manual_seed(1)  # nn.Embedding takes no generator
 default = torch.nn.Embedding(1000, 512).weight.detach()
 for name, table in (("N(0, 1/d)", words), ("nn.Embedding's own N(0, 1)", default)):
     length = table.norm(dim=-1).mean()
@@ -798,11 +799,11 @@ check("rope_interleaved", rope_interleaved)
 
 
 # %% [markdown] lang="en"
-# ### Exercise `rope_half_split` · difficulty 3 of 5 · 5 minutes · 3 points
+# ### Exercise `rope_half_split` · difficulty 3 of 5 · 10 minutes · 3 points
 #
 # The same with the pairs $(x_i, x_{i+d_k/2})$, each pair put back in its own two places. Everything else, and everything that is judged, is as before. The example from above: `rope_half_split` of $(1, 0, 1, 0)$ at position 1 is $(-0.301, 0, 1.382, 0)$.
 # %% [markdown] lang="zh-TW"
-# ### 練習 `rope_half_split` · 難度 3／5 · 5 分鐘 · 滿分 3 分
+# ### 練習 `rope_half_split` · 難度 3／5 · 10 分鐘 · 滿分 3 分
 #
 # 一樣，只是配對換成 $(x_i, x_{i+d_k/2})$，每一對放回自己原來的兩個位置。其他規則和評分都跟上一題相同。前面的例子：位置 1 的 $(1, 0, 1, 0)$ 經過 `rope_half_split` 是 $(-0.301, 0, 1.382, 0)$。
 # %% exercise="rope_half_split"
@@ -843,19 +844,20 @@ check("rope_half_split", rope_half_split)
 # %% [markdown] lang="en"
 # ### The hands of a query
 #
-# RoPE in pictures: one query with $d_k = 8$, its four pairs drawn as hands, turned to positions 0 to 3. The lengths stay, the directions move, the first pair fastest.
+# RoPE in pictures: one query with $d_k = 8$, its four pairs drawn as hands, turned to positions 0, 1, 10 and 100. The lengths stay, the directions move, the first pair fastest: at position 100 the last one has moved by 0.1 radian, less than 6 degrees.
 # %% [markdown] lang="zh-TW"
 # ### 查詢的指針
 #
-# 用圖看 RoPE：一個 $d_k = 8$ 的查詢，四對座標畫成指針，轉到位置 0 到 3。長度不變，方向在動，第一對最快。
+# 用圖看 RoPE：一個 $d_k = 8$ 的查詢，四對座標畫成指針，轉到位置 0、1、10、100。長度不變，方向在動，第一對最快：到了位置 100，最後一對只轉了 0.1 弧度，還不到 6 度。
 # %%
 turned_interleaved = use("rope_interleaved", rope_interleaved)
 turned_half_split = use("rope_half_split", rope_half_split)
 
 query = torch.tensor([0.6, 0.8, 1.0, -0.3, -0.7, 0.2, 0.4, 0.9])
+shown = [0, 1, 10, 100]
 figure = plots.clocks(
-    turned_interleaved(query.expand(4, 8), torch.arange(4)),
-    rows=[f"pos {pos}" for pos in range(4)],
+    turned_interleaved(query.expand(4, 8), torch.tensor(shown)),
+    rows=[f"pos {pos}" for pos in shown],
     columns=[f"(x_{2 * i}, x_{2 * i + 1})" for i in range(4)],
 )
 # %% [markdown] lang="en"
@@ -963,7 +965,7 @@ if minilm is not None:
     alike = {name: torch.cosine_similarity(table[near], table[50], dim=-1) for name, table in tables.items()}
     ax = plots.curves(near, alike, "position", "cosine with position 50", "Who looks like position 50?")
 # %% [markdown] lang="en"
-# Nobody told MiniLM about distances or waves. Yet neighbours are alike in its table, and the similarity goes up and down in waves. The documents are right that sine and cosine are not the only way; training finds something related.
+# Nobody told MiniLM about distances or waves. Yet neighbours are alike in its table, and the similarity goes up and down in waves. The lecture is right that sine and cosine are not the only way; training finds something related.
 # %% [markdown] lang="zh-TW"
 # 沒有人教過 MiniLM 什麼是距離、什麼是波。但在它的表裡，鄰居很像，而且相似度一波一波起伏。講義說得對，sin、cos 不是唯一的辦法；只是訓練也會找到類似的東西。
 # %% [markdown] lang="en"

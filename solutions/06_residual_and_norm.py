@@ -1,9 +1,9 @@
 # %% [markdown] lang="en"
 # # 06 · Residual connections and normalisation
 #
-# Around every attention layer and every feed-forward network stand two words: *Add & Norm*. The lecture says that they were the best techniques for deep, stable networks in 2017 and about still are.
+# Around every attention layer and every feed-forward network stand two words: *Add & Norm*. The lecture says that they were the best techniques for deep, stable networks in 2017 and more or less still are.
 #
-# Why should adding the input back help at all? And what exactly is normalised? You will write both kinds of network, the plus sign, three norms and one that normalises nothing, and then measure what each of them does.
+# Why should adding the input back help at all? And what exactly is normalised? You will write two feed-forward networks, the plus sign, three norms and one that normalises nothing, and then measure what each of them does.
 #
 # We test what some articles and lecture notes say; "the lecture" and "the documents" are those.
 #
@@ -178,7 +178,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # $$J_1 J_2 \cdots J_L \qquad\text{against}\qquad (I + J_1)(I + J_2)\cdots(I + J_L) = I + \sum_i J_i + \sum_{i<j} J_i J_j + \dots$$
 #
-# If every $J$ shrinks by ½, the left side has shrunk by $2^{-30}\approx 10^{-9}$ after thirty layers. On the right the first term is $I$: a path that no layer touches.
+# If every $J$ shrinks by ½, the left side has shrunk to $2^{-30}\approx 10^{-9}$ after thirty layers. On the right the first term is $I$: a path that no layer touches.
 # %% [markdown] lang="zh-TW"
 # ### 加號為什麼有用：乘開來看
 #
@@ -203,7 +203,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 # | | formula | result for (1, 2, 6) |
 # |---|---|---|
 # | LayerNorm | $(x-\mu)/\sigma$ | (−0.926, −0.463, 1.389) |
-# | RMSNorm | $x/\mathrm{RMS}(x)$ | (0.270, 0.541, 1.623) |
+# | RMSNorm | $x/\mathrm{RMS}(x)$ | (0.271, 0.541, 1.623) |
 # | DyT, α = ½ | $\tanh(x/2)$ | (0.462, 0.762, 0.995) |
 # | BatchNorm | the same column, three samples | (−0.926, −0.463, 1.389) |
 #
@@ -216,7 +216,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 # | | 公式 | (1, 2, 6) 的結果 |
 # |---|---|---|
 # | LayerNorm | $(x-\mu)/\sigma$ | (−0.926, −0.463, 1.389) |
-# | RMSNorm | $x/\mathrm{RMS}(x)$ | (0.270, 0.541, 1.623) |
+# | RMSNorm | $x/\mathrm{RMS}(x)$ | (0.271, 0.541, 1.623) |
 # | DyT，α = ½ | $\tanh(x/2)$ | (0.462, 0.762, 0.995) |
 # | BatchNorm | 同一行（column）、三個樣本 | (−0.926, −0.463, 1.389) |
 #
@@ -303,7 +303,7 @@ check("feed_forward", feed_forward)
 #
 # $$\mathrm{FFN}(x) = \sum_{i=1}^{d_{ff}} \mathrm{relu}(x\cdot k_i + b_i)\; v_i + b_2$$
 #
-# This is attention with ReLU in the place of softmax: $d_{ff}$ fixed keys ask how well $x$ matches, and the values of those that fire are added. One article calls it the model's memory of facts. The identity is algebra; "facts" is a thesis. Let us look at both.
+# This is attention with ReLU in the place of softmax: $x$ is compared with $d_{ff}$ fixed keys, and the values of those that fire are added. One article calls it the model's memory of facts. The identity is algebra; "facts" is a thesis. Let us look at both.
 # %% [markdown] lang="zh-TW"
 # ### 把前饋網路看成記憶
 #
@@ -410,13 +410,13 @@ print(f"both stacks:   {2 * network_weights / (encoder_layer + decoder_layer):.1
 #
 # The same article gives the non-linear part to the network alone. But attention's weights are a softmax of products of $x$ with $x$; attention is linear in the values only.
 # %% [markdown] lang="zh-TW"
-# 編碼器層的三分之二，全部的 57 %。放寬真的讓表達能力「飛躍」嗎？論文的表 3：d_ff = 1024、2048、4096 的 BLEU 是 25.4、25.8、26.2，權重是 53、65、90 百萬個。愈寬愈好，但也愈貴。
+# 編碼器層的三分之二，全部的 57 %。放寬真的讓表達能力「飛躍」嗎？論文的表 3：d_ff = 1024、2048、4096 的 BLEU 是 25.4、25.8、26.2，權重是 5300 萬、6500 萬、9000 萬個。愈寬愈好，但也愈貴。
 #
 # 同一篇文章把非線性的部分全歸給前饋網路。可是注意力的權重是 $x$ 和 $x$ 相乘再過 softmax；注意力只對「值」是線性的。
 # %% [markdown] lang="en"
 # ### Exercise `swiglu` · difficulty 3 of 5 · 10 minutes · 2 points
 #
-# Llama replaces the network by a gated one with three matrices and no bias:
+# Llama replaces the feed-forward network by a gated one with three matrices and no bias:
 #
 # $$\mathrm{SwiGLU}(x) = \big(\mathrm{SiLU}(xW_{gate}) \circ (xW_{up})\big)\,W_{down}, \qquad \mathrm{SiLU}(z) = \frac{z}{1 + e^{-z}}$$
 #
@@ -424,7 +424,7 @@ print(f"both stacks:   {2 * network_weights / (encoder_layer + decoder_layer):.1
 # %% [markdown] lang="zh-TW"
 # ### 練習 `swiglu` · 難度 3／5 · 10 分鐘 · 滿分 2 分
 #
-# Llama 把它換成有閘門的版本，三個矩陣、沒有偏置：
+# Llama 把前饋網路換成有閘門的版本，三個矩陣、沒有偏置：
 #
 # $$\mathrm{SwiGLU}(x) = \big(\mathrm{SiLU}(xW_{gate}) \circ (xW_{up})\big)\,W_{down}, \qquad \mathrm{SiLU}(z) = \frac{z}{1 + e^{-z}}$$
 #
@@ -570,7 +570,7 @@ for s in sizes:
 # $$y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}}\,\gamma + \beta \qquad (\mu, \sigma^2, \gamma, \beta \text{ of shape } [d])$$
 #
 # - **Training** ($B \ge 2$): μ and σ² are the batch's, σ² biased (divided by $B$). Each running value becomes $(1-m)\cdot\text{old} + m\cdot\text{batch}$ with $m$ = momentum, and for the variance the batch's **unbiased** one (divided by $B-1$).
-# - **Otherwise**: μ and σ² are the running ones, which come back equal.
+# - **Otherwise**: μ and σ² are the running ones, which are returned as they were.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `batch_norm` · 難度 3／5 · 20 分鐘 · 滿分 3 分
 #
@@ -722,7 +722,7 @@ check("layer_norm", layer_norm)
 # %% [markdown] lang="zh-TW"
 # ### (σ + ε) 還是 √(σ² + ε)？
 #
-# 講義寫 $(x-\mu)/(\sigma+\varepsilon)$；另一篇文件和 PyTorch 寫 $\sqrt{\sigma^2+\varepsilon}$。兩者都避開了 0/0，差多少呢？ε = 1e-5、σ = 0.1 時，兩個分母只差 0.04 %；σ 更小時的比值畫在下面。
+# 講義寫 $(x-\mu)/(\sigma+\varepsilon)$；另一篇文件和 PyTorch 寫 $\sqrt{\sigma^2+\varepsilon}$。兩者都避開了 0/0，差多少呢？ε = 1e-5、σ = 0.1 時，兩個分母只差 0.04 %；σ 更小時的比值，看下面。
 # %% tags=["experiment"]
 by_layer = use("layer_norm", layer_norm)
 
@@ -744,7 +744,7 @@ ax = plots.curves(
     log_y=True,
 )
 # %% [markdown] lang="en"
-# For ordinary activations it does not matter. Where a row hardly varies (σ ≤ √ε ≈ 0.003) it does: a factor 1.41 at √ε, 3.28 at 1e-3, 287 at 1e-6. Who loads weights trained with one form into the other gets other numbers there.
+# For ordinary activations it does not matter. Where a row hardly varies (σ ≤ √ε ≈ 0.003) it does: a factor 1.41 at √ε, 3.28 at 1e-3, 287 at 1e-6. Whoever loads weights trained with one form into the other gets other numbers there.
 #
 # ε itself differs too: PyTorch's default is 1e-5, the 2017 code 1e-6, BERT 1e-12. And the widely read *Annotated Transformer* puts ε outside **and** divides by $d-1$.
 # %% [markdown] lang="zh-TW"
@@ -774,7 +774,7 @@ print("float16: 300² =", (torch.tensor([300.0], dtype=torch.float16) ** 2).item
 
 
 # %% [markdown] lang="en"
-# A thirteenth at width 4 and nothing to speak of at 512; garbage, even negative, where the mean is large (a root of that is NaN); and infinity at 300.
+# Thirteen per cent at width 4 and nothing to speak of at 512; garbage, even negative, where the mean is large (a root of that is NaN); and infinity at 300.
 # %% [markdown] lang="zh-TW"
 # 寬度 4 時差一成多，512 時幾乎沒差；平均很大時，一次掃描得到的是垃圾，甚至是負數（開根號就成了 NaN）；而 float16 的 300 平方就是無限大。
 # %% [markdown] lang="en"
@@ -969,7 +969,7 @@ if minilm is not None:
 
 
 # %% [markdown] lang="en"
-# Each token is scaled by its own $1/\sigma$, so its points lie on a straight line; tokens with large inputs have a large σ, hence a flatter line, and together they bend into an S. In the early layers only [CLS] does so. tanh explains most of it, **not all**: in the last layers 8 to 10 % is left, which a statistic knows and a fixed curve cannot.
+# Each token is scaled by its own $1/\sigma$, so its points lie on a straight line; tokens with large inputs have a large σ, hence a flatter line, and together they bend into an S. In the early layers only [CLS] does so. tanh explains most of it, **not all**: in the last two layers 8 to 10 % is left, which a statistic knows and a fixed curve cannot.
 #
 # Whether the rest matters is a question of training. Zhu et al. report no loss on their tasks; a re-test on GPT-2 of 64 million weights (arXiv 2604.23434) finds the loss 27 % better on 1 million tokens and 19 % worse on 118 million.
 # %% [markdown] lang="zh-TW"
@@ -1130,7 +1130,7 @@ print("pre:  no norm on the straight path, ×1")
 # %% [markdown] lang="en"
 # At the start the post form's own shortcut keeps about a thousandth of the gradient; the rest of what we saw above arrives through the branches. Only the pre form has the clean path. This is one reason why post-norm models need a learning-rate warm-up (Xiong et al. 2020, lesson 08), and why nearly all models since GPT-2 use pre.
 #
-# So of the lecture's "best techniques, about still today": the residual stayed, the norm moved, and in most LLMs LayerNorm became RMSNorm.
+# So of the lecture's "best techniques, more or less still today": the residual stayed, the norm moved, and in most LLMs LayerNorm became RMSNorm.
 # %% [markdown] lang="zh-TW"
 # post 的捷徑，一開始只留下梯度的千分之一左右；前面看到的梯度，其餘是從分支傳回來的。只有 pre 有乾淨的直線。這是 post 需要學習率暖身（warm-up）的原因之一（Xiong 等人 2020，第 08 課），也是 GPT-2 之後幾乎都用 pre 的原因。
 #
@@ -1144,7 +1144,7 @@ print("pre:  no norm on the straight path, ×1")
 # %% [markdown] lang="zh-TW"
 # ## 損失的地形
 #
-# Li 等人（2018）把最佳化器走的路畫了出來：取訓練好的權重 $\theta$ 和兩個隨機方向 $\delta_1, \delta_2$，畫 $L(\theta + a\,\delta_1 + b\,\delta_2)$。各處權重大小不同，所以要做**濾波器正規化**（filter normalisation）：δ 中每個神經元的那一行（column），長度縮放到和 θ 的那一行一樣。於是走 1 步就是「和權重本身一樣大」。
+# Li 等人（2018）把最佳化器腳下的地形畫了出來：取訓練好的權重 $\theta$ 和兩個隨機方向 $\delta_1, \delta_2$，畫 $L(\theta + a\,\delta_1 + b\,\delta_2)$。各處權重大小不同，所以要做**濾波器正規化**（filter normalisation）：δ 中每個神經元的那一行（column），長度縮放到和 θ 的那一行一樣。於是步長 1 就是「和權重本身一樣大」。
 #
 # 回到螺線的資料，這次用 20 層，兩種網路都學得會。
 # %% tags=["experiment"]
@@ -1234,9 +1234,9 @@ ax = plots.curves(
     range(1, 7), apart, "layer", "distance from equal rows", "Attention alone forgets who is who", log_y=True
 )
 # %% [markdown] lang="en"
-# After three layers the rows are equal to five digits, after four to machine precision. With the skip they stay apart. The residual and the network are not decoration.
+# After three layers the rows are equal to five digits, after four to machine precision. With the skip they stay apart. The residual is not decoration.
 # %% [markdown] lang="zh-TW"
-# 三層之後，各列已有五位數相同；四層就到機器精度了。有捷徑時，各列仍然分得開。殘差和前饋網路並不是裝飾。
+# 三層之後，各列已有五位數相同；四層就到機器精度了。有捷徑時，各列仍然分得開。殘差並不是裝飾。
 # %% [markdown] lang="en"
 # ## On a real model: does "it" become "cat"?
 #
@@ -1299,7 +1299,7 @@ for placement in ("post", "pre"):
 # 3. Post (2017) puts a norm on the straight path, pre does not. Modern models use pre, and one last norm.
 # 4. BatchNorm mixes samples, LayerNorm and RMSNorm stay inside one token, DyT measures nothing and saturates.
 # 5. Variance: biased, two passes, ε inside the root, float32 for half precision.
-# 6. The network is two thirds of a layer, and a sum of $d_{ff}$ values weighted by how well their keys match.
+# 6. The feed-forward network holds two thirds of an encoder layer's weights; it is a sum of $d_{ff}$ values weighted by how well their keys match.
 # %% [markdown] lang="zh-TW"
 # ## 要記住的事
 #
@@ -1308,7 +1308,7 @@ for placement in ("post", "pre"):
 # 3. post（2017 年）在直線上放了正規化，pre 沒有。現在的模型用 pre，最後再補一次正規化。
 # 4. BatchNorm 會混到別的樣本；LayerNorm 與 RMSNorm 只看一個詞元；DyT 什麼都不量，而且會飽和。
 # 5. 變異數：除以 $d$、先減平均再平方、ε 在根號裡、半精度用 float32 算。
-# 6. 前饋網路占一層的三分之二；它是 $d_{ff}$ 個值的和，權重是鍵有多合。
+# 6. 前饋網路占編碼器層權重的三分之二；它是 $d_{ff}$ 個值的加權和，鍵愈合，權重愈大。
 # %% [markdown] lang="en"
 # ## Self-check: question `06_q1` · 1 point · 2 minutes
 #
@@ -1397,7 +1397,7 @@ check("06_q2", answer_06_q2)
 # | Output = LayerNorm(x + Sublayer(x)) | true for 2017 | that is post; since GPT-2 mostly pre, with one last norm. Dropout before the sum is left out |
 # | The shortcut carries the gradient directly to shallow layers | imprecise | pre: ×1; post: 48 norms on the way, ×1e-3 in all |
 # | With skips the loss is much smoother; ℓ learns f(z) − z | true with a condition: the net is deep | 3 layers: no difference; 20: valley 0.08 against 0.18 wide, 7.0 against 2.4 turns |
-# | Those were the best techniques and about still are | imprecise | the residual stayed; the norm moved (pre), and in most LLMs is RMSNorm |
+# | Those were the best techniques and more or less still are | imprecise | the residual stayed; the norm moved (pre), and in most LLMs is RMSNorm |
 # %% [markdown] lang="zh-TW"
 # ## 文件怎麼說，你量到什麼
 #

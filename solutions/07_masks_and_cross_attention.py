@@ -1,11 +1,11 @@
 # %% [markdown] lang="en"
 # # 07 · Masks and cross-attention
 #
-# Attention lets everybody read everybody. Sometimes that is wrong: a model that learns to write must not read the word it is about to guess, and nobody should read padding. And sometimes the reader and the text are two different things: a translator reads the source while writing the target.
+# Attention lets everybody read everybody. Sometimes that is wrong: a model that learns to write must not read the word it is about to guess, and nobody should read padding, the filler that makes short sentences as long as the longest. And sometimes the reader and the text are two different things: a translator reads the source while writing the target.
 #
 # **You will** write the masks, a softmax that keeps them in every precision, a *leak detector* that finds a misprint in a published article, cross-attention, and the decoder layer of 2017.
 #
-# **You need** lessons 02 to 04. **Time**: about two and a half hours, 95 minutes of them for the exercises.
+# **You need** lessons 02 to 04, and 06 for the decoder layer. **Time**: about two and a half hours, 97 minutes of them for the exercises.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -22,11 +22,11 @@
 # %% [markdown] lang="zh-TW"
 # # 07 · 遮罩與交叉注意力
 #
-# 注意力讓大家互相看。有時候這樣不行：學寫作的模型不能先看到它要猜的字，填補也不該有人讀。有時候讀的人和被讀的文章根本是兩回事：翻譯時，一邊寫譯文，一邊讀原文。
+# 注意力讓大家互相看。有時候這樣不行：學寫作的模型不能先看到它要猜的字；用來把短句補齊的填補（padding），也不該有人讀。有時候讀的人和被讀的文章根本是兩回事：翻譯時，一邊寫譯文，一邊讀原文。
 #
 # **這一課**你會寫出各種遮罩、在每種精度都守得住遮罩的 softmax、一個找得出文章印錯公式的**洩漏偵測器**、交叉注意力，還有 2017 年的解碼器層。
 #
-# **先備知識**：第 02 到 04 課。**時間**：約兩個半小時，其中練習 95 分鐘。
+# **先備知識**：第 02 到 04 課；解碼器層還要用到第 06 課。**時間**：約兩個半小時，其中練習 97 分鐘。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -131,11 +131,11 @@ for ax, (title, (mask, rows, columns)) in zip(panels, kinds.items()):
 # - 遮住的鍵權重恰為 0，看得到的仍然分完那個 1。
 # - 如果第 $i$ 列（row）什麼都看不到，分式是 0/0。我們**規定**這一列是 0：什麼都沒讀到。
 # %% [markdown] lang="en"
-# Since $e^{-\infty} = 0$, the same thing is written with an added matrix $M$ that is 0 where $m = 1$ and $-\infty$ where $m = 0$: $A = \mathrm{softmax}(S + M)$, where $S$ has shape $[N, M]$ like the mask. Papers print this form; programs keep the Boolean one.
+# Since $e^{-\infty} = 0$, the same thing is written with an added matrix $M$ that is 0 where $m = 1$ and $-\infty$ where $m = 0$: $A = \mathrm{softmax}(S + M)$, where $S$ holds the scores, one row a query and one column a key, like the mask. Papers print this form; programs keep the Boolean one.
 #
 # **Who says True?** In this course, and in `F.scaled_dot_product_attention`, True means *may attend*. In `nn.MultiheadAttention` it means *hide*. The articles' code hides where the mask is 0. Always ask before you pass a mask on.
 # %% [markdown] lang="zh-TW"
-# 因為 $e^{-\infty} = 0$，同一件事也可以寫成加上矩陣 $M$：$m = 1$ 的地方是 0，$m = 0$ 的地方是 $-\infty$，於是 $A = \mathrm{softmax}(S + M)$；$S$ 的形狀和遮罩一樣是 $[N, M]$。論文印這個寫法，程式則用布林遮罩。
+# 因為 $e^{-\infty} = 0$，同一件事也可以寫成加上矩陣 $M$：$m = 1$ 的地方是 0，$m = 0$ 的地方是 $-\infty$，於是 $A = \mathrm{softmax}(S + M)$；$S$ 是分數，和遮罩一樣，一列一個查詢、一行（column）一個鍵。論文印這個寫法，程式則用布林遮罩。
 #
 # **True 是什麼意思？** 在這門課和 `F.scaled_dot_product_attention`，True 代表**可以看**；在 `nn.MultiheadAttention`，True 代表**遮住**；那些文章的程式則是遮住 0 的地方。傳遮罩給別人之前，一定要先問清楚。
 # %% [markdown] lang="en"
@@ -170,9 +170,9 @@ ax = plots.heat_map(past / past.sum(dim=-1, keepdim=True), words, words, "the pr
 
 
 # %% [markdown] lang="en"
-# 2.6 of the table's 6.0 units look ahead, so it can only be an encoder's. Made causal, the first row has no choice left, and the lower a row stands, the less it changes.
+# 2.6 of the table's 6.0 units look ahead, so it can only be an encoder's. Made causal, the first row has no choice left, and the last does not change at all.
 # %% [markdown] lang="zh-TW"
-# 整張表的 6.0 單位權重裡，有 2.6 在看後面的字，所以它只可能是編碼器的表。變成因果的之後，第一列毫無選擇；愈下面的列，改變愈少。
+# 整張表的 6.0 單位權重裡，有 2.6 在看後面的字，所以它只可能是編碼器的表。變成因果的之後，第一列毫無選擇，最後一列則完全不變。
 # %% [markdown] lang="en"
 # ## What every check looks at
 #
@@ -192,13 +192,13 @@ ax = plots.heat_map(past / past.sum(dim=-1, keepdim=True), words, words, "the pr
 #
 # **Small first.** Four positions: position 0 sees key 0; position 1 sees keys 0, 1; position 3 sees all four. A lower triangle, with its diagonal.
 #
-# **In general** there may be more keys than queries: when a model writes, the keys of earlier words are kept (lesson 10) and the queries are the *last* $N$ positions. So query $i$ stands at key position $i + M - N$ and sees all keys up to and including that one. With 2 queries and 4 keys: $(1,1,1,0)$ and $(1,1,1,1)$. With $N > M$ the first $N - M$ rows see nothing.
+# **In general** there are $N$ queries and $M$ keys, and there may be more keys than queries: when a model writes, the keys of earlier words are kept (lesson 10) and the queries are the *last* $N$ positions. So query $i$ stands at key position $i + M - N$ and sees all keys up to and including that one. With 2 queries and 4 keys: $(1,1,1,0)$ and $(1,1,1,1)$. With $N > M$ the first $N - M$ rows see nothing.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `causal_mask` · 難度 1／5 · 8 分鐘 · 滿分 1 分
 #
 # **先看小例子**：四個位置。位置 0 看得到鍵 0；位置 1 看得到鍵 0、1；位置 3 四個都看得到。這是包含對角線的下三角。
 #
-# **一般情形**，鍵可以比查詢多：模型在寫的時候，前面的鍵會留著（第 10 課），查詢是**最後** $N$ 個位置。所以第 $i$ 個查詢站在鍵的位置 $i + M - N$，看得到這個位置和它之前的所有鍵。2 個查詢、4 個鍵就是 $(1,1,1,0)$ 和 $(1,1,1,1)$。$N > M$ 時，最前面的 $N - M$ 列什麼都看不到。
+# **一般情形**有 $N$ 個查詢、$M$ 個鍵，鍵可以比查詢多：模型在寫的時候，前面的鍵會留著（第 10 課），查詢是**最後** $N$ 個位置。所以第 $i$ 個查詢站在鍵的位置 $i + M - N$，看得到這個位置和它之前的所有鍵。2 個查詢、4 個鍵就是 $(1,1,1,0)$ 和 $(1,1,1,1)$。$N > M$ 時，最前面的 $N - M$ 列什麼都看不到。
 # %% exercise="causal_mask"
 def causal_mask(n_queries: int, n_keys: int | None = None, device: torch.device | str | None = None) -> Tensor:
     """Which keys each query may see when nobody may look ahead.
@@ -488,7 +488,7 @@ for value in (-math.inf, -1e9):
 # %% [markdown] lang="zh-TW"
 # ### 練習 `masked_attention` · 難度 3／5 · 18 分鐘 · 滿分 3 分
 #
-# **先看小例子**：三個詞元，第一個是填補，因果。查詢 0 什麼都看不到（唯一的鍵是填補），得到 0；查詢 1 看得到鍵 1；查詢 2 看得到鍵 1 和 2。
+# **先看小例子**：三個詞元，第一個是填補，還加上因果遮罩。查詢 0 什麼都看不到（唯一的鍵是填補），得到 0；查詢 1 看得到鍵 1；查詢 2 看得到鍵 1 和 2。
 #
 # **一般情形**：$\text{output} = A\,v$，$A$ 是對看得到的鍵做 $\mathrm{softmax}(q k^{\top}/\sqrt{d_k})$。鍵要是真的（`key_mask`，一個鍵一項），**而且**在 `is_causal` 時不在未來（對齊右下角），才看得到。兩者都可以省略。填補位置的**查詢**照常計算，之後沒有人會讀。
 # %% exercise="masked_attention"
@@ -571,13 +571,13 @@ ax = plots.heat_map(weights[0, 0], range(6), range(6), "sentence 0, head 0: two 
 # %% [markdown] lang="en"
 # `torch.autograd` and `.backward()` are allowed: they are the point. Three warnings:
 #
-# - Behind a LayerNorm the *sum* of an output row never changes, so each component needs a gradient of its own. In front of one, moving all components of an input row together changes nothing.
+# - Behind a LayerNorm (with γ = 1) the *sum* of an output row never changes, so each component needs a gradient of its own. In front of one, moving all components of an input row by the same amount changes nothing.
 # - Gradients add up in `.grad` until you clear them.
 # - A leak may be faint (derivatives of 10⁻⁶), negative, or sit in one component only.
 # %% [markdown] lang="zh-TW"
 # 可以用 `torch.autograd` 和 `.backward()`，這題就是要用它們。有三點提醒：
 #
-# - 經過 LayerNorm 之後，一列輸出的**總和**永遠不變，所以每個分量要各自求梯度；在 LayerNorm 之前，一列輸入的分量一起移動也不會有任何影響。
+# - 經過 LayerNorm（γ = 1）之後，一列輸出的**總和**永遠不變，所以每個分量要各自求梯度；在 LayerNorm 之前，一列輸入的分量全部加上同一個數，也不會有任何影響。
 # - 梯度會在 `.grad` 裡累加，直到你把它清掉。
 # - 洩漏可能很微弱（導數 10⁻⁶）、可能是負的，也可能只藏在一個分量裡。
 # %% exercise="find_the_leak"
@@ -718,11 +718,11 @@ _ = ax.annotate("ln 16: nothing learned", (230, math.log(16) + 0.1), fontsize=10
 
 
 # %% [markdown] lang="en"
-# Under the article's mask the loss falls far below what is possible: positions 1 to 11 copy the answer. The last one sees neither past nor future, and its loss stays *above* $\ln 16$: it guesses with too much confidence.
+# Under the article's mask the loss falls far below what is possible: positions 1 to 11 (of 12, counted from 1 here) copy the answer. The last one sees neither past nor future, and its loss stays *above* $\ln 16$: it guesses with too much confidence.
 #
 # The third curve is the other half of the story, which the article leaves out. The causal mask lets position $t$ see token $t$. It works only because the target is shifted by one (`shift_right` in lesson 08).
 # %% [markdown] lang="zh-TW"
-# 用文章的遮罩，損失掉到不可能的低：位置 1 到 11 都在抄答案。最後一個位置既看不到過去也看不到未來，損失還**高於** $\ln 16$：它猜得太有自信了。
+# 用文章的遮罩，損失遠低於可能的最小值：位置 1 到 11（共 12 個，這裡從 1 數起）都在抄答案。最後一個位置既看不到過去也看不到未來，損失還**高於** $\ln 16$：它猜得太有自信了。
 #
 # 第三條曲線是文章沒說的另一半：因果遮罩讓第 $t$ 個位置看得到第 $t$ 個詞元，所以目標一定要移一格（第 08 課的 `shift_right`），遮罩才有用。
 # %% [markdown] lang="en"

@@ -1,11 +1,11 @@
 # %% [markdown] lang="en"
 # # 08 · Putting it together: Encoder–Decoder
 #
-# Seven lessons have made parts: attention, heads, positions, residual paths and norms, masks. This one puts them together, counts the result, and trains it to read 民國114年3月18日 and write 2025-03-18.
+# The lessons before have made parts: attention, heads, positions, residual paths and norms, masks. This one puts them together, counts the result, and trains it to read 民國114年3月18日 and write 2025-03-18.
 #
-# Padding, the start token, the output layer, the loss and the learning rate occur in none of the articles that this course tests. Without them nothing runs, so they are the exercises here.
+# Padding, the start token, the output layer, label smoothing and the learning rate occur in none of "the documents", the articles and lecture notes that this course tests. Without most of them nothing runs, so they are the exercises here.
 #
-# **You need** lessons 03 to 07. **Time**: about two and a half hours, 90 minutes of them for the exercises. One cell trains for a minute or two.
+# **You need** lessons 03 to 07. **Time**: about two and a half hours, 105 minutes of them for exercises and questions. Two cells train: one for 10 to 20 seconds, one for one to two minutes, depending on the machine.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -16,15 +16,15 @@
 # | `warmup_schedule` | 1 | 5 | 1 |
 # | `greedy_decode` | 3 | 20 | 3 |
 # | `parameter_count` | 2 | 10 | 2 |
-# | questions `08_q1`, `08_q2` | | 6 | 1 each |
+# | questions `08_q1`, `08_q2` | 1 | 3 each | 1 each |
 # %% [markdown] lang="zh-TW"
 # # 08 · 組起來：Encoder–Decoder
 #
-# 前七課做好了零件：注意力、多頭、位置、殘差與正規化、遮罩。這一課把它們組成一台完整的機器，數一數它有多大，再訓練它讀「民國114年3月18日」、寫出 2025-03-18。
+# 前面幾課做好了零件：注意力、多頭、位置、殘差與正規化、遮罩。這一課把它們組成一台完整的機器，數一數它有多大，再訓練它讀「民國114年3月18日」、寫出 2025-03-18。
 #
-# 填補、開頭詞元、輸出層、損失函數、學習率，在本課程檢驗的幾篇文章裡一個都沒出現。少了它們，機器根本跑不起來，所以這一課的練習就是它們。
+# 填補、開頭詞元、輸出層、標籤平滑、學習率，在本課程檢驗的「文件」（網路上常見的文章和講義）裡一個都沒出現。但其中大半，少了就跑不起來，所以這一課的練習就是它們。
 #
-# **先備知識**：第 03 到 07 課。**時間**：約兩個半小時，其中練習 90 分鐘；有一格要訓練一兩分鐘。
+# **先備知識**：第 03 到 07 課。**時間**：約兩個半小時，其中練習和選擇題 105 分鐘。有兩格要訓練：一格 10 到 20 秒，一格一到兩分鐘，看機器而定。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -35,7 +35,7 @@
 # | `warmup_schedule` | 1 | 5 | 1 |
 # | `greedy_decode` | 3 | 20 | 3 |
 # | `parameter_count` | 2 | 10 | 2 |
-# | 選擇題 `08_q1`、`08_q2` | | 6 | 各 1 |
+# | 選擇題 `08_q1`、`08_q2` | 1 | 各 3 | 各 1 |
 # %% tags=["setup"]
 import math
 from collections.abc import Callable
@@ -119,7 +119,7 @@ del paper_size
 # Two things in it surprise most readers.
 #
 # - **√d_model.** The documents write "embedding + position". The paper multiplies the embedding first.
-# - **$E$ three times.** The table that turns source tokens into vectors also serves the target, and turned over it makes the logits: the score of a token is the inner product of $h$ with that token's own row.
+# - **$E$ three times.** The table that turns source tokens into vectors also serves the target, and transposed it makes the logits: the score of a token is the inner product of $h$ with that token's own row.
 #
 # Both are about lengths, so let us compute some.
 # %% [markdown] lang="zh-TW"
@@ -155,13 +155,13 @@ d_model = 512
 positions_table = sinusoidal_positions(64, d_model)
 table = torch.randn(1000, d_model, generator=generator) / math.sqrt(d_model)
 h = torch.nn.functional.layer_norm(torch.randn(200, d_model, generator=generator), (d_model,))
+root = math.sqrt(d_model)
+row, spread = table.norm(dim=-1).mean(), (h @ table.T).std()
 print(f"length of a position: {positions_table[0].norm():.1f} at place 0, {positions_table[63].norm():.1f} at place 63")
-print(
-    f"length of a row of E: {table.norm(dim=-1).mean():.1f}; times sqrt(512): {22.627 * table.norm(dim=-1).mean():.1f}"
-)
-print(
-    f"spread of the logits: {(h @ table.T).std():.1f} with N(0, 1/512), {(h @ table.T * 22.627).std():.1f} with N(0, 1)"
-)
+print(f"length of a row of E: {row:.1f}; times sqrt(512) = {root:.1f} it is {root * row:.1f}")
+print("spread (standard deviation) of the logits,")
+print(f"  if the entries of E have variance 1/512: {spread:.1f}")
+print(f"  if they have variance 1 (the same rows, times sqrt(512)): {root * spread:.1f}")
 
 
 # %% [markdown] lang="en"
@@ -177,7 +177,7 @@ print(
 # ## 每個檢查都看什麼
 #
 # - 先看型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
-# - 引數不可被改動，清單（list）也一樣；記憶體不一定連續；有預設值的引數，可能按位置或按名稱給。
+# - 引數不可被改動，串列（list）也一樣；記憶體不一定連續；有預設值的引數，可能按位置或按名稱給。
 # - 遮罩是布林張量，**True 代表可以看**。
 # - 傳進來的層和模型都是函式：呼叫它們就好。
 # - 不可使用 `nn.Transformer` 及其各層、`nn.MultiheadAttention`、`F.scaled_dot_product_attention`、`course_lib`。
@@ -187,13 +187,13 @@ print(
 #
 # **Small first.** $d_\text{model} = 4$, the token 7 stands at place 0, $E[7] = (1, 0, 0, 0)$, $P_0 = (0, 1, 0, 1)$. Then $\sqrt4\,E[7] + P_0 = (2, 1, 0, 1)$ goes into the first layer.
 #
-# **In general** look up all tokens, scale, add the first $N$ rows of $P$ (the table has $L \ge N$). Then `layer(x, mask)` in order, each reading what the one before it wrote. The mask goes to each layer as it came, `None` too. There may be no layer at all. No norm at the end: the layers of 2017 end with their own.
+# **In general** look up all tokens, scale, add the first $M$ rows of $P$ for $M$ tokens (the table has $L \ge M$). Then `layer(x, mask)` in order, each reading what the one before it wrote. The mask goes to each layer as it came, `None` too. There may be no layer at all. No norm at the end: the layers of 2017 end with their own.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `encoder` · 難度 2／5 · 8 分鐘 · 滿分 2 分
 #
 # **先看小例子**：$d_\text{model} = 4$，詞元 7 在位置 0，$E[7] = (1, 0, 0, 0)$，$P_0 = (0, 1, 0, 1)$。那麼 $\sqrt4\,E[7] + P_0 = (2, 1, 0, 1)$ 進入第一層。
 #
-# **一般情形**：查表、放大，加上 $P$ 的前 $N$ 列（表有 $L \ge N$ 列）。接著依序呼叫 `layer(x, mask)`，每層讀前一層的輸出。遮罩原樣傳給每一層，`None` 也一樣。可能一層都沒有。最後不必再正規化：2017 年的層，自己就以正規化結尾。
+# **一般情形**：查表、放大，有 $M$ 個詞元就加上 $P$ 的前 $M$ 列（表有 $L \ge M$ 列）。接著依序呼叫 `layer(x, mask)`，每層讀前一層的輸出。遮罩原樣傳給每一層，`None` 也一樣。可能一層都沒有。最後不必再正規化：2017 年的層，自己就以正規化結尾。
 # %% exercise="encoder"
 def encoder(
     tokens: Tensor, embedding: Tensor, positions: Tensor, layers: list[Callable], mask: Tensor | None = None
@@ -201,16 +201,16 @@ def encoder(
     """Read the source: embed, add positions, run the layers.
 
     Args:
-        tokens: token ids, Long [B, N].
+        tokens: token ids of the source, Long [B, M].
         embedding: the table E, [V, d_model], float32 or float64.
-        positions: the table P, [L, d_model], L >= N; place 0 is row 0.
+        positions: the table P, [L, d_model], L >= M; place 0 is row 0.
         layers: functions layer(x, mask) -> x of the same shape, to be run in order; the list may be empty.
         mask: handed to every layer as it is: Boolean, or None.
 
     Returns:
-        [B, N, d_model]: sqrt(d_model) * E[tokens] + P[0 .. N-1], then through all layers. No norm behind them.
+        [B, M, d_model]: sqrt(d_model) * E[tokens] + P[0 .. M-1], then through all layers. No norm behind them.
 
-    Judged: zero, one, two and three layers; masks [B, 1, 1, N], [B, 1, N, N] and None; N smaller than L and equal to it;
+    Judged: zero, one, two and three layers; masks [B, 1, 1, M], [B, 1, M, M] and None; M smaller than L and equal to it;
     float64; gradients with respect to embedding and positions; inputs left unchanged, contiguous or not.
     """
     ### BEGIN SOLUTION
@@ -251,7 +251,7 @@ def decoder(
     """Read the target so far, with the memory of the source at hand.
 
     Args:
-        tokens: token ids, Long [B, N].
+        tokens: token ids of the target, Long [B, N].
         memory: what the encoder returned, [B, M, d_model].
         embedding: the table E, [V, d_model], float32 or float64.
         positions: the table P, [L, d_model], L >= N.
@@ -470,13 +470,13 @@ print(f"logits {list(ours.shape)}, largest difference {(ours - theirs).abs().max
 # %% [markdown] lang="en"
 # ## The loss
 #
-# For each place the model gives $V$ log-probabilities, and one class is right. Cross-entropy takes minus the right one's. **Label smoothing** asks for a little less certainty: the target is $1-\varepsilon$ on the right class, plus $\varepsilon/V$ on every class, the right one too.
+# For each place the model gives $V$ log-probabilities, and one class is right. Cross-entropy is minus the log-probability of that class. **Label smoothing** asks for a little less certainty: the target is $1-\varepsilon$ on the right class, plus $\varepsilon/V$ on every class, the right one too.
 #
 # **Small first**: $V = 4$, $\varepsilon = 0.1$. The target is $(0.925, 0.025, 0.025, 0.025)$. If the model says $(0.7, 0.1, 0.1, 0.1)$, the loss is $-0.925\ln 0.7 - 3\cdot0.025\ln 0.1 = 0.330 + 0.173 = 0.503$. Without smoothing it would be $0.357$.
 # %% [markdown] lang="zh-TW"
 # ## 損失
 #
-# 模型在每個位置給出 $V$ 個對數機率，其中一類是對的；交叉熵取那一類的負值。**標籤平滑**要模型別太有把握：目標在正確類別是 $1-\varepsilon$，再加上每一類（包括正確的）各 $\varepsilon/V$。
+# 模型在每個位置給出 $V$ 個對數機率，其中一類是對的；交叉熵就是那一類的對數機率加上負號。**標籤平滑**要模型別太有把握：目標在正確類別是 $1-\varepsilon$，再加上每一類（包括正確的）各 $\varepsilon/V$。
 #
 # **先看小例子**：$V = 4$、$\varepsilon = 0.1$，目標是 $(0.925, 0.025, 0.025, 0.025)$。模型說 $(0.7, 0.1, 0.1, 0.1)$ 時，損失是 $-0.925\ln 0.7 - 3\cdot0.025\ln 0.1 = 0.330 + 0.173 = 0.503$；不平滑是 $0.357$。
 # %% [markdown] lang="en"
@@ -527,7 +527,7 @@ check("label_smoothing_loss", label_smoothing_loss)
 # %% [markdown] lang="en"
 # ### What smoothing does
 #
-# Two classes of logits: $z$ for the right one, 0 for nine others. Without smoothing the loss falls for ever as $z$ grows; the model is paid for being certain. With $\varepsilon = 0.1$ there is a best $z$, where $p$ equals the target: $0.91$ on the right class.
+# Let the logit be $z$ for the right class and 0 for nine others. Without smoothing the loss falls for ever as $z$ grows; the model is paid for being certain. With $\varepsilon = 0.1$ there is a best $z$, where $p$ equals the target: $0.91$ on the right class.
 #
 # The paper says of it: worse perplexity, better translations.
 # %% [markdown] lang="zh-TW"
@@ -591,9 +591,9 @@ def warmup_schedule(step: int, d_model: int = 512, warmup: int = 4000) -> float:
 # %%
 check("warmup_schedule", warmup_schedule)
 # %% [markdown] lang="en"
-# Adam divides each gradient by its typical size, which it has to estimate first: from a handful of steps the estimate is poor, and with norms behind the sublayers the first gradients are large besides (lesson 06). So the rate starts near 0. The paper: Adam with $\beta = (0.9, 0.98)$, $\varepsilon = 10^{-9}$.
+# Adam divides each gradient by its typical size, which it has to estimate first: from a handful of steps the estimate is poor. Besides, with norms behind the sublayers the gradient has no clean path through the model (lesson 06). So the rate starts near 0. The paper: Adam with $\beta = (0.9, 0.98)$, $\varepsilon = 10^{-9}$.
 # %% [markdown] lang="zh-TW"
-# Adam 會把每個梯度除以它平常的大小，但這要先估計：只走幾步，估得很粗；而且正規化放在子層後面時，一開始的梯度偏大（第 06 課）。所以學習率從接近 0 開始。論文的設定是 Adam，$\beta = (0.9, 0.98)$、$\varepsilon = 10^{-9}$。
+# Adam 會把每個梯度除以它平常的大小，但這要先估計：只走幾步，估得很粗；而且正規化放在子層後面時，梯度沒有一條乾淨的直線可走（第 06 課）。所以學習率從接近 0 開始。論文的設定是 Adam，$\beta = (0.9, 0.98)$、$\varepsilon = 10^{-9}$。
 # %%
 rate_of = use("warmup_schedule", warmup_schedule)
 
@@ -781,11 +781,11 @@ ax = plots.bars(
     "The base model of 2017",
 )
 # %% [markdown] lang="en"
-# 63,045,632. The paper's Table 3 prints 65 million (and 213 for the large model). The exact figure depends on the vocabulary and on biases, which it does not state.
+# 63,045,632. The paper's Table 3 prints 65 million (and 213 for the large model). The exact figure depends on the exact vocabulary and on biases, and it states neither.
 #
 # Where is the largest part? Not in attention: the feed-forward networks hold 40 %.
 # %% [markdown] lang="zh-TW"
-# 63,045,632。論文的表 3 印的是 6500 萬（大模型 2 億 1300 萬）。確切的數字取決於詞彙表大小和有沒有偏置，論文沒有寫。
+# 63,045,632。論文的表 3 印的是 6500 萬（大模型 2 億 1300 萬）。確切的數字取決於詞彙表的精確大小和有沒有偏置，論文都沒有寫。
 #
 # 最大的一塊在哪裡？不是注意力：前饋網路占了 40 %。
 # %% [markdown] lang="en"
@@ -838,23 +838,23 @@ for name, inputs in (("shifted", shift(labels, tokenizer.bos_id)), ("not shifted
     )
 ax = plots.curves(range(1, 81), leaks, "step", "loss", "The same model, with and without the shift")
 # %% [markdown] lang="en"
-# Without the shift the loss soon reaches its lowest possible value, and the model has learned nothing: it copies its input. When it has to write by itself there is nothing to copy, and no date is right. The honest model is slower; 80 steps are far too few for it. **A loss that falls too well is a warning.**
+# Without the shift the loss soon comes close to its lowest possible value, and the model has learned nothing: it copies its input. When it has to write by itself there is nothing to copy, and no date is right. The honest model is slower; 80 steps are far too few for it. **A loss that falls too well is a warning.**
 # %% [markdown] lang="zh-TW"
-# 沒有右移時，損失很快就降到可能的最小值，模型卻什麼也沒學到：它只是照抄輸入。輪到自己寫的時候沒東西可抄，一個日期都不對。老實的模型慢得多，80 步還差得遠。**損失降得太漂亮，是個警訊。**
+# 沒有右移時，損失很快就接近可能的最小值，模型卻什麼也沒學到：它只是照抄輸入。輪到自己寫的時候沒東西可抄，一個日期都不對。老實的模型慢得多，80 步還差得遠。**損失降得太漂亮，是個警訊。**
 # %% [markdown] lang="en"
 # ## Train it for real
 #
-# Now the model that `course_lib` uses for this task: one layer of each kind, $d_\text{model} = 64$, 4 heads, 87,744 parameters; the norms stand in front, which trains faster. The loop is the one above, with your schedule, your shift and your loss. One addition: over the last 300 steps the rate is brought down to 0 besides.
+# Now the model that `course_lib` uses for this task: one layer of each kind, $d_\text{model} = 64$, 4 heads, 87,744 parameters; the norms stand in front, which trains faster. The loop is the one above, with your schedule, your shift and your loss. Two additions: a gradient longer than 1 is cut to length 1, and over the last 300 steps the rate is brought down to 0.
 #
-# It takes about a minute on a quiet computer. The picture is drawn anew every few seconds.
+# It takes about a minute on a quiet computer, two on a busy one. The picture is drawn anew every few seconds.
 #
 # There is no **dropout** here; 40,000 pairs are plenty for so small a model. The paper drops one number in ten at random in training: of embedding + position, and of each sublayer's output before it is added.
 # %% [markdown] lang="zh-TW"
 # ## 真正訓練一次
 #
-# 換成 `course_lib` 為這個任務準備的模型：兩種各一層，$d_\text{model} = 64$，4 個頭，87,744 個參數；正規化放前面，訓練比較快。迴圈和上面一樣，用你的學習率、你的右移、你的損失；只多一件事：最後 300 步另外把學習率慢慢降到 0。
+# 換成 `course_lib` 為這個任務準備的模型：兩種各一層，$d_\text{model} = 64$，4 個頭，87,744 個參數；正規化放前面，訓練比較快。迴圈和上面一樣，用你的學習率、你的右移、你的損失；只多兩件事：梯度的長度超過 1 就截到 1；最後 300 步把學習率慢慢降到 0。
 #
-# 電腦空閒時大約一分鐘，圖每隔幾秒更新一次。
+# 電腦空閒時大約一分鐘，忙的時候要兩分鐘；圖每隔幾秒更新一次。
 #
 # 這裡沒有 **dropout**（隨機丟棄）：模型這麼小，四萬筆資料夠用了。論文在訓練時會隨機丟掉十分之一的數：嵌入加位置之後的，以及每個子層相加之前的輸出。
 # %% tags=["experiment"]
@@ -948,21 +948,21 @@ with torch.no_grad():
 for hook in hooks:
     hook.remove()
 # %% [markdown] lang="en"
-# Training is parallel along the target; writing is not: eleven tokens, eleven runs of the decoder, one behind the other. The encoder needs to run once, since the source does not change. Lesson 10 saves the rest of the repeated work with a cache. (The paper writes with four *beams* instead of one, and averages its last checkpoints.)
+# Training is parallel along the target; writing is not: eleven tokens, eleven runs of the decoder, one behind the other. The encoder needs to run once, since the source does not change. Lesson 10 saves the rest of the repeated work with a cache. (The paper follows four texts at once instead of one, which is called *beam search*, and averages its last checkpoints.)
 # %% [markdown] lang="zh-TW"
-# 訓練時，沿著目標是平行的；寫的時候不是：十一個詞元，解碼器就得一次接一次跑十一遍。來源不變，所以編碼器跑一次就夠了。其餘重複的計算，第 10 課用快取省下來。（論文寫的時候不只留一條路，而是四條的束搜尋，並且把最後幾個檢查點平均。）
+# 訓練時，沿著目標是平行的；寫的時候不是：十一個詞元，解碼器就得一次接一次跑十一遍。來源不變，所以編碼器跑一次就夠了。其餘重複的計算，第 10 課用快取省下來。（論文寫的時候同時留四條路，不只一條，這叫束搜尋；另外還把最後幾個檢查點平均。）
 # %% [markdown] lang="en"
 # ## Where the decoder looks: alignment
 #
-# Cross-attention has one row for each token that is written and one column for each token of the source. The four heads, for 114/3/18. (Only the explicit backend forms these matrices, so we switch to it; the numbers are the same.)
+# Cross-attention has one row for each token that is written and one column for each token of the source. The four heads, for 114/3/18 and for March 18, 2025. (Only the explicit backend forms these matrices, so we switch to it; the numbers are the same.)
 #
-# Find the day: where do the rows of the last two characters look? And the year, which must be *computed*: 114 + 1911?
+# In the first, find the day: where do the rows of its two digits look? And the year, which must be *computed*: 114 + 1911?
 # %% [markdown] lang="zh-TW"
 # ## 解碼器看哪裡：對齊
 #
-# 交叉注意力的矩陣，寫出的詞元一個一列，來源的詞元一個一行（column）。下面是讀 114/3/18 時的四個頭。（只有 explicit 後端會做出這些矩陣，所以先切換過去，數字不變。）
+# 交叉注意力的矩陣，寫出的詞元一個一列，來源的詞元一個一行（column）。下面是讀 114/3/18 和 March 18, 2025 時的四個頭。（只有 explicit 後端會做出這些矩陣，所以先切換過去，數字不變。）
 #
-# 找找「日」：最後兩個字元的那兩列看向哪裡？還有「年」，它得**算**出來：114 + 1911？
+# 先看前者，找找「日」：它的兩個數字，那兩列看向哪裡？還有「年」，它得**算**出來：114 + 1911？
 # %% tags=["experiment"]
 import matplotlib.pyplot as plt
 
@@ -1013,17 +1013,17 @@ ax.set(xlabel="read", ylabel="written")
 ax.figure.set_size_inches(4.8, 3.2)
 print(f"on the rest (slashes, start, end): {[round(1 - share, 2) for share in on.sum(dim=1).tolist()]}")
 # %% [markdown] lang="en"
-# The parts keep apart: what is written for the day never looks at the year. The decoder found the alignment by itself; nobody told it where the day stands.
+# The parts keep apart: what is written for the day hardly looks at the year at all. The decoder found the alignment by itself; nobody told it where the day stands.
 #
-# But the rows do not sum to 1 in this map. While the year is written, about two thirds of the attention lie on none of the three parts: mostly, as the maps show, on the start token, which holds nothing of the date. Lesson 02 saw the same with [CLS]. And the weights show where the decoder looks, not what it finds there: the encoder has mixed the characters before.
+# But the rows do not sum to 1 in this map. While the year is written, about two thirds of the attention lie on none of the three parts: mostly, as the maps show, on the start token, which is no part of the date. Lesson 02 saw the same with [CLS]. And the weights show where the decoder looks, not what it finds there: the encoder has mixed the characters before, so even the start's vector may hold some of the date.
 # %% [markdown] lang="zh-TW"
-# 三段分得很清楚：寫「日」的時候，從不看「年」。這種對齊是解碼器自己找到的，沒有人告訴它「日」在哪裡。
+# 三段分得很清楚：寫「日」的時候，幾乎完全不看「年」。這種對齊是解碼器自己找到的，沒有人告訴它「日」在哪裡。
 #
-# 不過，這張圖的各列加起來不是 1。寫「年」的時候，大約三分之二的注意力不在這三段裡，從前面的圖看，多半停在開頭詞元上，那裡並沒有日期的內容；第 02 課的 [CLS] 也是這樣。而且權重只說明解碼器看哪裡，沒說它在那裡找到什麼：編碼器早就把各個字元混在一起了。
+# 不過，這張圖的各列加起來不是 1。寫「年」的時候，大約三分之二的注意力不在這三段裡，從前面的圖看，多半停在開頭詞元上，而它不是日期的一部分；第 02 課的 [CLS] 也是這樣。而且權重只說明解碼器看哪裡，沒說它在那裡找到什麼：編碼器早就把各個字元混在一起，連開頭的向量都可能帶著日期的內容。
 # %% [markdown] lang="en"
 # ## The same on several computers
 #
-# The loop is in `course_lib/training.py`, with checkpoints that a killed run continues from. On one process, and on two:
+# The loop is in `course_lib/training.py`. On one process, on two, and (third line) with checkpoints that a killed run continues from:
 #
 # ```
 # python -m course_lib.training dates
@@ -1035,7 +1035,7 @@ print(f"on the rest (slashes, start, end): {[round(1 - share, 2) for share in on
 # %% [markdown] lang="zh-TW"
 # ## 同一份程式，好幾台電腦
 #
-# 這個迴圈就在 `course_lib/training.py`，還會存檢查點，被中斷也能接著跑。一個行程，或兩個：
+# 這個迴圈就在 `course_lib/training.py`。可以用一個行程，或兩個；第三行還會存檢查點，被中斷也能接著跑：
 #
 # ```
 # python -m course_lib.training dates
@@ -1158,13 +1158,13 @@ check("08_q2", answer_08_q2)
 #
 # | claim | verdict | what this lesson found |
 # |---|---|---|
-# | Encoder and decoder of 6 layers each, 65 million weights | true with a condition: the count depends on vocabulary and biases, which are not stated | 6 + 6 layers; 63,045,632 with $V$ = 37,000 and one table, 100,933,632 with three |
+# | Encoder and decoder of 6 layers each, 65 million weights | true with a condition: the count depends on the exact vocabulary and on biases, which are not stated | 6 + 6 layers; 63,045,632 with $V$ = 37,000 and one table, 100,933,632 with three |
 # | The Transformer is parallel | true with a condition: in training | 11 tokens: one run of the decoder in training, 11 to write them |
 # | Input = embedding + position | not quite: the paper multiplies the embedding by √d_model first | lengths at 512: row 1.0, position 16.0, row × √512 22.6 |
 # | Sines and cosines are too small to drown the embedding | true with a condition: that factor | without it 16 to 1 for the position |
 # | In training the mask keeps the future hidden | true with a condition: the target is shifted as well | without the shift the loss sinks to 0.75 in 80 steps (its floor is 0.74), and 0 % of the dates are right |
 # | The diagram of the encoder shows all of it | not quite: no dropout | the preset of 2017 drops 0.1 |
-# | The decoder learns which part of the source belongs to what it writes | true with a condition: attention also rests where nothing is | day on day 0.67, day on year 0.00; 0.33 to 0.77 rest on slashes, start and end |
+# | The decoder learns which part of the source belongs to what it writes | true with a condition: attention also rests on tokens that belong to no part | day on day 0.67, day on year 0.00; 0.33 to 0.77 rest on slashes, start and end |
 # | The printed program | not so, in the copy we have: its indentation is lost | IndentationError at the `if` |
 # %% [markdown] lang="zh-TW"
 # ## 文件怎麼說，你量到什麼
@@ -1173,13 +1173,13 @@ check("08_q2", answer_08_q2)
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | 編碼器、解碼器各 6 層，6500 萬個權重 | 有條件：個數取決於沒有寫明的詞彙表大小與偏置 | 6 + 6 層；$V$ = 37,000、一張表是 63,045,632，三張表是 100,933,632 |
+# | 編碼器、解碼器各 6 層，6500 萬個權重 | 有條件：個數取決於詞彙表的精確大小與偏置，而這兩樣都沒有寫明 | 6 + 6 層；$V$ = 37,000、一張表是 63,045,632，三張表是 100,933,632 |
 # | Transformer 可以平行 | 有條件：訓練時 | 11 個詞元：訓練時解碼器跑 1 次，寫的時候跑 11 次 |
 # | 輸入 = 嵌入 + 位置 | 不完全對：論文先把嵌入乘 √d_model | 512 維時的長度：一列 1.0，位置 16.0，一列 × √512 是 22.6 |
 # | 正弦餘弦夠小，不會蓋過嵌入 | 有條件：要有那個因子 | 沒有的話，位置是 16 比 1 |
 # | 訓練時靠遮罩擋住未來 | 有條件：目標也要右移 | 沒有右移，80 步就沉到 0.75（最小值 0.74），日期 0 % 正確 |
 # | 編碼器的圖畫出了全部 | 不完全對：沒有 dropout | 2017 年的設定丟棄 0.1 |
-# | 解碼器學會來源的哪一段和正在寫的有關 | 有條件：注意力也會停在沒有內容的地方 | 寫日看日 0.67，寫日看年 0.00；停在斜線、開頭、結尾的有 0.33 到 0.77 |
+# | 解碼器學會來源的哪一段和正在寫的有關 | 有條件：注意力也會停在不屬於任何一段的詞元上 | 寫日看日 0.67，寫日看年 0.00；停在斜線、開頭、結尾的有 0.33 到 0.77 |
 # | 印出來的程式 | 不對（就我們手上的版本）：縮排不見了 | `if` 那裡出現 IndentationError |
 # %% [markdown] lang="en"
 # What none of the documents says, and this lesson needed:

@@ -5,7 +5,7 @@
 #
 # **You will** write a softmax that never sees its whole row, then attention that never holds its whole matrix, forward and backward, and count the bytes that this saves.
 #
-# **You need** lesson 03 (softmax, its Jacobian, √d_k) and lesson 07 (causal mask). **Time**: about three hours, two of them for the exercises.
+# **You need** lesson 03 (softmax, its Jacobian, √d_k) and lesson 07 (causal mask). **Time**: a good three hours, 135 minutes of them for the exercises.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -23,7 +23,7 @@
 #
 # **這一課**你會先寫一個從頭到尾沒看過整列的 softmax，再寫一個從頭到尾沒存過整個矩陣的注意力，前向和反向都寫，最後數一數省下多少位元組。
 #
-# **先備知識**是第 03 課（softmax、它的雅可比矩陣、√d_k）與第 07 課（因果遮罩）。**時間**約三小時，其中練習兩小時。
+# **先備知識**是第 03 課（softmax、它的雅可比矩陣、√d_k）與第 07 課（因果遮罩）。**時間**三個多小時，其中練習 135 分鐘。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -547,9 +547,9 @@ for name, error in errors.items():
 
 
 # %% [markdown] lang="en"
-# The tiles are no less accurate than the textbook formula; with float32 sums they are more accurate, because $P$ is never rounded on its way to memory. With bfloat16 sums they are worse: every correction rounds again.
+# Tiling in itself costs no accuracy: with float32 sums the result is even better than the textbook formula's, because $S$ and $P$ are never rounded on their way to memory. With bfloat16 sums it is worse: every correction rounds again.
 # %% [markdown] lang="zh-TW"
-# 分塊並不比課本公式差；總和用 float32 時反而更準，因為 $P$ 不必為了存進記憶體而捨入。總和用 bfloat16 就變差：每修正一次，就多捨入一次。
+# 分塊本身不會損失精度：總和用 float32 時，反而比課本公式更準，因為 $S$ 和 $P$ 不必為了存進記憶體而捨入。總和用 bfloat16 就比較差：每修正一次，就多捨入一次。
 # %% [markdown] lang="en"
 # ## 7. The way back
 #
@@ -595,13 +595,13 @@ for name, error in errors.items():
 #
 # One query, two keys with scores $\ln 3$ and 0, so $p = (\tfrac34, \tfrac14)$; values 2 and 6; $dO = 1$. The output is $\tfrac34\cdot2 + \tfrac14\cdot6 = 3$.
 #
-# $dP = (2, 6)$ and $\delta = \tfrac34\cdot2 + \tfrac14\cdot6 = 3$, which is $dO\cdot O$. So $dS = (\tfrac34(2-3),\ \tfrac14(6-3)) = (-\tfrac34, +\tfrac34)$: attention should move to the larger value, and what one gains the other loses. Without δ it would be $(1.5, 1.5)$: "raise both", which does nothing.
+# $dP = (2, 6)$ and $\delta = \tfrac34\cdot2 + \tfrac14\cdot6 = 3$, which is $dO\cdot O$. So $dS = (\tfrac34(2-3),\ \tfrac14(6-3)) = (-\tfrac34, +\tfrac34)$: a larger output needs more attention on the larger value, and what one key gains the other loses. Without δ it would be $(1.5, 1.5)$: "raise both", which does nothing.
 # %% [markdown] lang="zh-TW"
 # ### 用手算
 #
 # 一個查詢、兩個鍵，分數是 $\ln 3$ 與 0，所以 $p = (\tfrac34, \tfrac14)$；值是 2 與 6；$dO = 1$。輸出是 $\tfrac34\cdot2 + \tfrac14\cdot6 = 3$。
 #
-# $dP = (2, 6)$，$\delta = \tfrac34\cdot2 + \tfrac14\cdot6 = 3$，正好是 $dO\cdot O$。所以 $dS = (\tfrac34(2-3),\ \tfrac14(6-3)) = (-\tfrac34, +\tfrac34)$：注意力該移向比較大的值，一邊多拿，另一邊就少拿。少了 δ 會變成 $(1.5, 1.5)$，也就是「兩個都升高」，等於沒動。
+# $dP = (2, 6)$，$\delta = \tfrac34\cdot2 + \tfrac14\cdot6 = 3$，正好是 $dO\cdot O$。所以 $dS = (\tfrac34(2-3),\ \tfrac14(6-3)) = (-\tfrac34, +\tfrac34)$：輸出要變大，注意力就得移向比較大的值，一邊多拿，另一邊就少拿。少了 δ 會變成 $(1.5, 1.5)$，也就是「兩個都升高」，等於沒動。
 # %% [markdown] lang="en"
 # Last, $S = QK^{\top}/\sqrt{d_k}$ gives two more products, and the scale comes out once more:
 #
@@ -997,7 +997,7 @@ else:
 # 1. A softmax needs two numbers of the past: $m$ and $s$. When the maximum rises, one factor $e^{m-m'}$ repairs all that was summed, $O$ included.
 # 2. An attention is an output and its lse; two of them merge exactly.
 # 3. Backward: keep $O$ and lse, compute the tiles again, and $\delta_i = dO_i\cdot O_i$.
-# 4. Memory $O(N)$ instead of $O(N^2)$. Work stays $O(N^2)$ and even grows by a sixth of the products.
+# 4. Memory $O(N)$ instead of $O(N^2)$. Work stays $O(N^2)$ and even grows by a sixth: seven products for six.
 # 5. The speed on a GPU comes from traffic: $N^2d^2/M_s$ instead of $Nd + N^2$.
 # %% [markdown] lang="zh-TW"
 # ## 11. 要記住的事
@@ -1024,7 +1024,7 @@ else:
 # - **a**：運算。分塊之後，需要的乘法比算整個矩陣少。
 # - **b**：什麼都省，代價是精確度：一塊一塊做的 softmax，只是整列 softmax 的近似。
 # - **c**：時間。它把注意力的平方成本變成線性，詞元多一倍，時間也只多一倍。
-# - **d**：空間與搬運。N × M 的矩陣從不存下來，所以記憶體只跟著 N 成長，進出慢速記憶體的位元組也少很多；結果則完全一樣。
+# - **d**：空間與搬運。N × M 的矩陣從不存下來，所以記憶體只跟著 N 成長，進出慢速記憶體的位元組也少很多；結果則一樣。
 # %% question="09_q1"
 answer_09_q1 = ""
 ### BEGIN SOLUTION

@@ -84,6 +84,7 @@ def write(cached: bool, new_tokens: int = 6) -> tuple[Tensor, Tensor, list[float
     return tokens, torch.stack(logits), seconds
 
 
+write(cached=False, new_tokens=1)  # not timed: the very first pass is slower for reasons of its own
 tokens_without, logits_without, seconds_without = write(cached=False)
 tokens_with, logits_with, seconds_with = write(cached=True)
 del gpt2
@@ -123,15 +124,15 @@ import matplotlib.pyplot as plt
 from course_lib import plots
 
 steps = 8
-without_cache, with_cache = torch.zeros(steps, steps), torch.zeros(steps, steps)
+without_cache, with_cache = torch.zeros(2, steps, steps, dtype=torch.long)
 for n in range(1, steps + 1):
     without_cache[:n, :n] += 1  # all queries against all keys, the future ones masked away afterwards
     with_cache[n - 1, :n] += 1  # the new query against all keys so far
 
 plots.use_style()
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.6))
-plots.heat_map(without_cache, title=f"without a cache: {without_cache.sum():.0f} scores", ax=axes[0])
-plots.heat_map(with_cache, title=f"with a cache: {with_cache.sum():.0f} scores", ax=axes[1])
+plots.heat_map(without_cache, title=f"without a cache: {without_cache.sum()} scores", ax=axes[0])
+plots.heat_map(with_cache, title=f"with a cache: {with_cache.sum()} scores", ax=axes[1])
 for ax in axes:
     ax.set(xlabel="key", ylabel="query")
 # %% [markdown] lang="en"
@@ -148,7 +149,7 @@ for ax in axes:
 # $$k_t = x_tW_K,\quad v_t=x_tW_V,\qquad K_t=\begin{pmatrix}K_{t-1}\\ k_t\end{pmatrix},\quad V_t=\begin{pmatrix}V_{t-1}\\ v_t\end{pmatrix},\qquad o_t=\mathrm{softmax}\!\left(\frac{q_tK_t^\top}{\sqrt{d_k}}\right)V_t$$
 #
 # - $x_t$: the new token's vector, shape $[d_\text{model}]$; $q_t=x_tW_Q$.
-# - $K_{t-1}$, $V_{t-1}$: the cache, shape $[t, d_k]$ (positions count from 0, so there are $t$ old tokens).
+# - $K_{t-1}$, $V_{t-1}$: the cache, shapes $[t, d_k]$ and $[t, d_v]$ (positions count from 0, so there are $t$ old tokens).
 # - $o_t$: shape $[d_v]$. One row of scores, $t+1$ of them. No mask: the newest token may see all.
 # %% [markdown] lang="zh-TW"
 # ## 公式
@@ -156,7 +157,7 @@ for ax in axes:
 # $$k_t = x_tW_K,\quad v_t=x_tW_V,\qquad K_t=\begin{pmatrix}K_{t-1}\\ k_t\end{pmatrix},\quad V_t=\begin{pmatrix}V_{t-1}\\ v_t\end{pmatrix},\qquad o_t=\mathrm{softmax}\!\left(\frac{q_tK_t^\top}{\sqrt{d_k}}\right)V_t$$
 #
 # - $x_t$：新詞元的向量，形狀 $[d_\text{model}]$；$q_t=x_tW_Q$。
-# - $K_{t-1}$、$V_{t-1}$：快取，形狀 $[t, d_k]$（位置從 0 數起，所以舊詞元有 $t$ 個）。
+# - $K_{t-1}$、$V_{t-1}$：快取，形狀 $[t, d_k]$ 與 $[t, d_v]$（位置從 0 數起，所以舊詞元有 $t$ 個）。
 # - $o_t$：形狀 $[d_v]$。分數只有一列，共 $t+1$ 個。不需要遮罩，最新的詞元全部都能看。
 # %% [markdown] lang="en"
 # **Why the old keys stay valid.** In the first layer $k_j$ depends on token $j$ alone. Attention is causal, so output $j$ depends on tokens $0,\dots,j$ only; all else in a layer works row by row. So the next layer's $k_j$ depends on tokens $0,\dots,j$ as well, and so on upwards: **what is written later changes nothing of what stands before.**
@@ -267,7 +268,7 @@ check("append_kv", append_kv)
 #
 # 1. $x=\text{embedding}[\text{token}]+\text{positions}[t]$. If $t\ge L$ there is no such row: raise a `ValueError`.
 # 2. Project with $W_Q, W_K, W_V$, split into $h$ query heads and $h_{kv}$ key–value heads of $d_k=d_\text{model}/h$.
-# 3. Append the new key and value, attend to all of them, /√d_k, merge, times $W_O$.
+# 3. Append the new key and value, attend to all of them (scores divided by √d_k), merge, multiply by $W_O$.
 #
 # No √d_model, no residual, no norm. Query head $j$ uses key–value head $\lfloor j/(h/h_{kv})\rfloor$: neighbours share.
 # %% [markdown] lang="zh-TW"
@@ -368,23 +369,21 @@ for flag in (True, False):
 # %%
 place = torch.arange(7)
 chunk_mask = place <= place[4:, None]  # rows: the queries at places 4, 5, 6
-ax = plots.heat_map(
-    chunk_mask.float(), rows=["q 4", "q 5", "q 6"], columns=[f"k {j}" for j in range(7)], title="1: may attend"
-)
+ax = plots.heat_map(chunk_mask, rows=["q 4", "q 5", "q 6"], columns=[f"k {j}" for j in range(7)], title="1: may attend")
 
 
 # %% [markdown] lang="en"
 # ### Exercise `prefill_in_chunks` · difficulty 4 of 5 · 25 minutes · 4 points
 #
-# The layer of `decode_step` reads a whole prompt from an empty cache, at most `chunk_size` tokens at a time. The result must equal one causal pass: all $N$ outputs, and the full cache. Positions run on from chunk to chunk; the last chunk may be shorter. $N>L$: a `ValueError`.
+# The layer of `decode_step` reads a whole prompt from an empty cache, with the scores of at most `chunk_size` queries at a time. The result must equal one causal pass: all $N$ outputs, and the full cache. Positions run on from chunk to chunk; the last chunk may be shorter. $N>L$: a `ValueError`.
 #
-# **Memory is metered** in one case: $N=512$, chunks of 16. No tensor you make, nor all that are alive at one moment together, may have more than $N^2/2$ entries. An $N\times N$ mask counts too, even if you only take slices of it. The meter sees torch only, so `.numpy()` and `.tolist()` are not allowed. Smaller steps than `chunk_size` are fine.
+# **Memory is metered** in one case: $N=512$, chunks of 16. No tensor you make, nor all that are alive at one moment together, may have more than $N^2/2$ entries. An $N\times N$ mask counts too, even if you only take slices of it; $K$ and $V$ of all $N$ at once are small and may be made so. The meter sees torch only: `.numpy()` and `.tolist()` are not allowed. Chunks smaller than `chunk_size` are fine.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `prefill_in_chunks` · 難度 4／5 · 25 分鐘 · 滿分 4 分
 #
-# 讓 `decode_step` 的那一層從空的快取開始，讀完整個提示，一次最多 `chunk_size` 個詞元。結果要等於一次算完的因果注意力：全部 $N$ 個輸出，加上完整的快取。位置一塊接一塊地數下去；最後一塊可以比較短。$N>L$ 時要 raise `ValueError`。
+# 讓 `decode_step` 的那一層從空的快取開始，讀完整個提示，一次最多算 `chunk_size` 個查詢的分數。結果要等於一次算完的因果注意力：全部 $N$ 個輸出，加上完整的快取。位置一塊接一塊地數下去；最後一塊可以比較短。$N>L$ 時要 raise `ValueError`。
 #
-# 其中一種情況會**量記憶體**：$N=512$，一塊 16 個。你造出的任何一個張量，以及同一時刻存在的全部加起來，都不能超過 $N^2/2$ 個元素。$N\times N$ 的遮罩也算，就算只取其中一塊。量測只看得到 torch，所以不能用 `.numpy()` 和 `.tolist()`。每次處理得比 `chunk_size` 少也可以。
+# 其中一種情況會**量記憶體**：$N=512$，一塊 16 個。你造出的任何一個張量，以及同一時刻存在的全部加起來，都不能超過 $N^2/2$ 個元素。$N\times N$ 的遮罩也算，就算只取其中一塊；全部的 $K$、$V$ 不大，一次算完沒關係。量測只看得到 torch，不能用 `.numpy()` 和 `.tolist()`。一塊比 `chunk_size` 小也可以。
 # %% exercise="prefill_in_chunks"
 def prefill_in_chunks(
     tokens: Tensor,
@@ -398,11 +397,11 @@ def prefill_in_chunks(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """The layer of decode_step over a whole prompt, at most chunk_size tokens at a time.
+    """The layer of decode_step over a whole prompt, the scores of at most chunk_size queries at a time.
 
     Args:
         tokens: ids of the prompt, [B, N].
-        chunk_size: the most tokens that go through at once, at least 1; need not divide N, may exceed it.
+        chunk_size: the most queries at once, at least 1; need not divide N, may exceed it.
         embedding, positions, w_q, w_k, w_v, w_o, n_heads, n_kv_heads: as in decode_step.
 
     Returns:
@@ -613,11 +612,11 @@ check("decode_flops", decode_flops)
 # %% [markdown] lang="en"
 # So without a cache a step costs $n\,(8d^2+4nd)$, with one $8d^2+4nd$: exactly $n$ times less. Look at the term that belongs to attention proper: $4n^2d$ became $4nd$. **That** is the article's $O(n^2)\to O(n)$.
 #
-# But it is not the whole step. The whole layer, with its feed-forward network ($2\cdot2\cdot4d^2=16d^2$), costs $24d^2+4nd$ with a cache. At GPT-2's $d=768$ the second term catches up at $n=6d=4608$. Until then students see $O(n)\to$ nearly $O(1)$.
+# But it is not the whole step. The whole layer, with its feed-forward network ($2\cdot2\cdot4d^2=16d^2$), costs $24d^2+4nd$ with a cache. At GPT-2's $d=768$ the second term would catch up at $n=6d=4608$; GPT-2's table ends at 1024 positions. So in every text it can read, the term in $n$ adds at most 22% to a step with a cache; without one the step costs $n$ times as much. In practice $O(n)$ became nearly $O(1)$.
 # %% [markdown] lang="zh-TW"
-# 所以沒有快取時，一步要 $n\,(8d^2+4nd)$；有快取時是 $8d^2+4nd$，剛好少 $n$ 倍。看屬於注意力本身的那一項：$4n^2d$ 變成 $4nd$。文章說的 $O(n^2)\to O(n)$，指的是**這一項**。
+# 所以沒有快取時，一步要 $n\,(8d^2+4nd)$；有快取時是 $8d^2+4nd$，剛好是 $n$ 分之一。看屬於注意力本身的那一項：$4n^2d$ 變成 $4nd$。文章說的 $O(n^2)\to O(n)$，指的是**這一項**。
 #
-# 但一步不只這些。整層加上前饋網路（$2\cdot2\cdot4d^2=16d^2$），有快取時是 $24d^2+4nd$。GPT-2 的 $d=768$，第二項要到 $n=6d=4608$ 才追上第一項。在那之前，你看到的是從 $O(n)$ 變成幾乎 $O(1)$。
+# 但一步不只這些。整層加上前饋網路（$2\cdot2\cdot4d^2=16d^2$），有快取時是 $24d^2+4nd$。GPT-2 的 $d=768$，第二項要到 $n=6d=4608$ 才追上第一項，可是 GPT-2 只有 1024 個位置。所以在它讀得到的長度裡，有快取的一步頂多因為 $n$ 多出 22%；沒有快取，則是它的 $n$ 倍。實際上，就是從 $O(n)$ 變成幾乎 $O(1)$。
 # %% tags=["experiment"]
 flops = use("decode_flops", decode_flops)
 
@@ -687,7 +686,7 @@ print(f"at n = 1000: 1000 times fewer operations, {without_seconds[3] / with_sec
 #
 # And the gain in seconds is far below $n$. A step with one row multiplies a *vector* by each matrix: all weights must come from memory for two operations a number. That step waits for memory, not for arithmetic. It is why servers write many texts at once, and why a smaller cache (GQA) makes them faster too.
 # %% [markdown] lang="zh-TW"
-# 有兩件事值得注意。沒有快取時，$n$ 夠大之後，秒數至少跟著 $n$ 成正比；有快取時慢慢才增加一點。
+# 有兩件事值得注意。沒有快取時，$n$ 夠大之後，秒數至少和 $n$ 成正比地增加；有快取時，增加得慢多了。
 #
 # 另外，秒數省下的倍數遠小於 $n$。只有一列的一步，是拿一個*向量*去乘每個矩陣：所有權重都得從記憶體搬來，每個數只做兩次運算。這一步等的是記憶體，不是算術。所以伺服器會同時寫很多段文字，而快取變小（GQA）也能讓它們變快。
 # %% [markdown] lang="en"
@@ -709,8 +708,9 @@ print(f"at n = 1000: 1000 times fewer operations, {without_seconds[3] / with_sec
 #
 # 留下來的要除以它們的總和，才又是一個機率分布。
 # %%
-spread = {f"temperature {tau:g}": (100 * torch.softmax(five / tau, dim=-1)).tolist() for tau in (0.5, 1, 2)}
-ax = plots.bars([f"token {i}" for i in range(5)], spread, "probability in %", "Logits 3.9, 3.2, 1, 0.3, 1.1")
+percents = {tau: (100 * torch.softmax(five / tau, dim=-1)).round().long().tolist() for tau in (0.5, 1, 2)}
+spread = {f"temperature {tau:g}": numbers for tau, numbers in percents.items()}
+ax = plots.bars([f"token {i}" for i in range(5)], spread, "probability in %, rounded", "Logits 3.9, 3.2, 1, 0.3, 1.1")
 
 
 # %% [markdown] lang="en"
@@ -732,13 +732,13 @@ ax = plots.bars([f"token {i}" for i in range(5)], spread, "probability in %", "L
 #
 # For each row: the distribution $\mathrm{softmax}(\text{logits}/\tau)$ among the $k$ largest logits (all of them if $k\ge V$), renormalised; then walk through the ids **in their own order**, as above. The random numbers $u$ are given, so that there is one right answer.
 #
-# Judged: many draws from a few distributions, $\tau$ above and below 1, $k=1$, $k=V$ and beyond, logits near 100. No two logits are equal, and no $u$ lies on a step.
+# Judged: many draws from a few distributions, $\tau$ above and below 1, $k=1$, $k=V$ and beyond, logits near 100. No two logits are equal, and no $u$ lies on a step; but with float64 logits some come within $10^{-9}$ of one, so float32 sums would not do there.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `sample_top_k` · 難度 3／5 · 15 分鐘 · 滿分 2 分
 #
 # 對每一列：在最大的 $k$ 個 logits 之間（$k\ge V$ 就是全部）做 $\mathrm{softmax}(\text{logits}/\tau)$，重新正規化成總和 1；再照**編號本身的順序**走，如上所述。亂數 $u$ 是給定的，所以正確答案只有一個。
 #
-# 檢查會試：幾種分布各抽很多次、$\tau$ 大於或小於 1、$k=1$、$k=V$ 以及更大、logits 接近 100。不會有兩個相等的 logits，$u$ 也不會剛好落在階梯上。
+# 檢查會試：幾種分布各抽很多次、$\tau$ 大於或小於 1、$k=1$、$k=V$ 以及更大、logits 接近 100。不會有兩個相等的 logits，$u$ 也不會剛好落在階梯上；但 logits 是 float64 時，有些 $u$ 離階梯不到 $10^{-9}$，用 float32 加總就會抽錯。
 # %% exercise="sample_top_k"
 def sample_top_k(logits: Tensor, k: int, temperature: float, u: Tensor) -> Tensor:
     """One token for each row, drawn among the k likeliest.
@@ -769,13 +769,13 @@ check("sample_top_k", sample_top_k)
 #
 # Temperature first. Then keep a token if and only if the **more probable ones together have less than $p$**. So the token that crosses $p$ stays, at least one token stays, and $p=1$ keeps all. Renormalise, and draw as before, in the order of the ids.
 #
-# Judged: $\tau$ above and below 1, a $p$ smaller than any first probability, $p=1$, logits near 100. No sum lies on $p$.
+# Judged: $\tau$ above and below 1, a $p$ smaller than any first probability, $p=1$, logits near 100, and float64 logits with $u$ close to a step as before. No sum lies on $p$.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `sample_top_p` · 難度 3／5 · 15 分鐘 · 滿分 3 分
 #
 # 先用溫度。接著，一個詞元要留下，若且唯若**比它更可能的詞元加起來小於 $p$**。所以跨過 $p$ 的那個會留下，至少留一個，$p=1$ 則全部留下。重新正規化之後，照前一題的方法按編號順序抽。
 #
-# 檢查會試：$\tau$ 大於或小於 1、比最大機率還小的 $p$、$p=1$、logits 接近 100。不會有總和剛好等於 $p$。
+# 檢查會試：$\tau$ 大於或小於 1、比最大機率還小的 $p$、$p=1$、logits 接近 100，以及 logits 是 float64、$u$ 緊靠著階梯（同上一題）。不會有總和剛好等於 $p$。
 # %% exercise="sample_top_p"
 def sample_top_p(logits: Tensor, p: float, temperature: float, u: Tensor) -> Tensor:
     """One token for each row, drawn from the nucleus.
@@ -873,7 +873,7 @@ check("10_q1", answer_10_q1)
 # %% [markdown] lang="en"
 # ## What the documents claim, and what you measured
 #
-# Every figure comes from a cell of this lesson. Seconds are from one thread of a busy machine; yours differ.
+# Every figure comes from a cell of this lesson. Seconds are from one thread of a quiet machine; yours differ, and more so on a busy one.
 #
 # | claim | verdict | what this lesson found |
 # |---|---|---|
@@ -882,7 +882,7 @@ check("10_q1", answer_10_q1)
 # %% [markdown] lang="zh-TW"
 # ## 文件怎麼說，你量到什麼
 #
-# 每個數字都來自這一課的儲存格。秒數是在忙碌的機器上用一個執行緒量的，你的會不同。
+# 每個數字都來自這一課的儲存格。秒數是在沒有其他工作的機器上用一個執行緒量的；你的會不同，機器忙的時候差得更多。
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|

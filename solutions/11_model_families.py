@@ -83,9 +83,9 @@ for name, family in (
 
 
 # %% [markdown] lang="en"
-# BERT base and GPT-2 small have the same 12 layers of the same width. What differs is where the norm stands, the vocabulary, and two things that no parameter count shows: **what a token may see** and **what it has to guess**. Those two make a family.
+# BERT base and GPT-2 small have the same 12 layers of the same width. Beside details (the number of positions, how GELU is computed), what differs is where the norm stands, the vocabulary, and two things that no parameter count shows: **what a token may see** and **what it has to guess**. Those two make a family.
 # %% [markdown] lang="zh-TW"
-# BERT base 和 GPT-2 small 同樣是 12 層、同樣寬。不同的是 norm 的位置、詞彙表，還有兩件數參數看不出來的事：**一個詞元看得到什麼**，以及**它要猜什麼**。這兩件事決定了家族。
+# BERT base 和 GPT-2 small 同樣是 12 層、同樣寬。小地方（位置的個數、GELU 的算法）不論，不同的是 norm 的位置、詞彙表，還有兩件數參數看不出來的事：**一個詞元看得到什麼**，以及**它要猜什麼**。這兩件事決定了家族。
 # %% [markdown] lang="en"
 # ## The picture
 #
@@ -123,7 +123,7 @@ for name, family in (
 #
 # - $x$: a text of $N$ tokens; $S$: the positions selected for guessing.
 # - $\tilde x$: the text after something was done to it, so that the answer is not simply there.
-# - $y$: what was taken out of the text, $T$ tokens.
+# - $y$: what was taken out of the text, with marks that say which gap each piece fills; $T$ tokens in all.
 # %% [markdown] lang="zh-TW"
 # ## 公式
 #
@@ -133,7 +133,7 @@ for name, family in (
 #
 # - $x$：$N$ 個詞元（token）的文字；$S$：選來要猜的位置。
 # - $\tilde x$：動過手腳的文字，這樣答案才不會直接擺在眼前。
-# - $y$：從文字裡拿掉的部分，共 $T$ 個詞元。
+# - $y$：從文字裡拿掉的部分，連同標明哪段填哪格的記號，共 $T$ 個詞元。
 # %% [markdown] lang="en"
 # ## By hand: one sentence, three exercises for a model
 #
@@ -389,7 +389,7 @@ print("GPT reads 512 tokens and guesses 511")
 
 
 # %% [markdown] lang="en"
-# From the same text GPT gets nearly seven times as many guesses as BERT, at the same cost of reading. BERT's guesses have more to go by, and T5 reads and writes short sequences. The share 80/10/10 comes out as it should.
+# From the same text GPT gets nearly seven times as many guesses as BERT, at the same cost of reading. BERT's guesses have more to go by, and T5 reads and writes shorter sequences. The shares 80/10/10 come out as it should.
 # %% [markdown] lang="zh-TW"
 # 同一段文字，讀的代價一樣，GPT 得到的猜測次數將近 BERT 的七倍。BERT 的每次猜測線索比較多；T5 讀的和寫的序列都比較短。80/10/10 的比例也如預期。
 # %% [markdown] lang="en"
@@ -433,7 +433,7 @@ print("GPT reads 512 tokens and guesses 511")
 #       ■ ■ ■ ■         ■ ■ ■ ■        ■ ■ ■ ■
 # ```
 #
-# 論文裡的 T5 有兩疊各自的權重；畫成一個矩陣時，左上是編碼器，左下是交叉注意力，右下是因果的自注意力。只用一疊、配上這種遮罩的，叫做 *prefix* 語言模型。
+# 論文裡的 T5 有兩疊，權重各自獨立；畫成一個矩陣時，左上是編碼器，左下是交叉注意力，右下是因果的自注意力。只用一疊、配上這種遮罩的，叫做 *prefix* 語言模型。
 # %% exercise="family_mask"
 def family_mask(family: str, n_source: int, n_target: int, device=None) -> torch.Tensor:
     """Who may see whom, for each family, in one sequence: the source, then the target.
@@ -487,7 +487,7 @@ for family, ax in zip(("bert", "gpt", "t5"), axes):
 #
 # 一個任務，三種遮罩。文字像 `347=three hundred and forty-seven`，一個字元一個詞元；數字是來源，英文是目標。同一個小模型（2 層、寬 32、旋轉位置編碼）訓練三次，都是猜目標的下一個字元，只有遮罩不同。
 #
-# 然後每個模型都在沒看過的數字上，用**每一種**遮罩各測一次。寫字的時候未來還不存在，所以對會寫的模型來說，公正的測試是「gpt」或「t5」的遮罩。
+# 然後每個模型都在沒看過的數字上，用**每一種**遮罩各測一次。真的在寫的時候，未來還不存在，所以要考模型會不會寫，就得用「gpt」或「t5」的遮罩才公正。
 # %% tags=["experiment"]
 from course_lib.embedding import TokenEmbedding, make_rotation
 from course_lib.stacks import Encoder, initialise
@@ -590,7 +590,7 @@ ax = plots.bars(
 # %% [markdown] lang="zh-TW"
 # 用手算：向量 (1, 3)、(3, 5)，填補是 (9, 9)：平均是 (2, 4)，不是 (4.33, 5.67)。
 #
-# 輸入是 float16 或 bfloat16 時請用 float32 加總：300 個 400 左右的向量加起來是 12 萬，而 float16 只到 65,504。半精度只看誤差：最多是用 float32 加總的公式的兩倍。也會檢查梯度，包括有空序列的情形。
+# 輸入是 float16 或 bfloat16 時請用 float32 加總：300 個 400 左右的向量加起來是 12 萬，而 float16 只到 65,504。半精度只看誤差：不超過直接套公式（用 float32 加總）的兩倍。也會檢查梯度，包括有空序列的情形。
 # %% exercise="mean_pool"
 def mean_pool(hidden: torch.Tensor, key_mask: torch.Tensor) -> torch.Tensor:
     """One vector for each sequence: the mean of its real tokens' vectors.
@@ -675,7 +675,7 @@ else:
 # %% [markdown] lang="en"
 # Both sides of that comparison are ours. So here is a second reading of the same file with PyTorch's own encoder layer, by the names that stand in the file. BERT's layer is that of 2017 with GELU in place of ReLU: `nn.TransformerEncoderLayer` can be it.
 # %% [markdown] lang="zh-TW"
-# 剛才比較的兩邊都是我們自己寫的。所以再讀一次同一個檔案，這次用 PyTorch 內建的編碼器層，並且照檔案裡的名稱對應。BERT 的層就是 2017 年的層，只是 ReLU 換成 GELU，`nn.TransformerEncoderLayer` 做得到。
+# 剛才比較的兩邊都是我們自己寫的。所以再讀一次同一個檔案，這次用 PyTorch 內建的編碼器層，並且照檔案裡的名稱對應。BERT 的層就是 2017 年的層，只是 ReLU 換成 GELU，用 `nn.TransformerEncoderLayer` 就做得出來。
 # %% tags=["experiment"]
 def by_pytorch(tensors, tokens):
     """MiniLM's states from the tensors of its file and nn.TransformerEncoderLayer."""
@@ -851,7 +851,7 @@ if minilm is not None:
 #
 # One layer of Llama as a class `LlamaBlock`, from $x$ $[B, N, d_\text{model}]$ to the same shape:
 #
-# $$x' = x + W_o\,\mathrm{attention}(\mathrm{norm}_1(x)), \qquad y = x' + W_\text{down}\big(\mathrm{SiLU}(W_\text{gate}\,n) \odot W_\text{up}\,n\big), \quad n = \mathrm{norm}_2(x')$$
+# $$x' = x + \mathrm{attention}(\mathrm{norm}_1(x))\,W_o, \qquad y = x' + \big(\mathrm{SiLU}(n\,W_\text{gate}) \odot n\,W_\text{up}\big)\,W_\text{down}, \quad n = \mathrm{norm}_2(x')$$
 #
 # - $\mathrm{norm}(x) = g \odot x / \sqrt{\mathrm{mean}(x^2) + \varepsilon}$: `norm1.weight`, `norm2.weight` are the gains $g$.
 # - The weights are `nn.Linear` without bias: `w_q, w_k, w_v, w_o, w_gate, w_up, w_down`. `nn.Linear` stores the transpose.
@@ -861,7 +861,7 @@ if minilm is not None:
 #
 # 把一層 Llama 寫成類別 `LlamaBlock`，輸入 $x$ $[B, N, d_\text{model}]$，輸出同形狀：
 #
-# $$x' = x + W_o\,\mathrm{attention}(\mathrm{norm}_1(x)), \qquad y = x' + W_\text{down}\big(\mathrm{SiLU}(W_\text{gate}\,n) \odot W_\text{up}\,n\big), \quad n = \mathrm{norm}_2(x')$$
+# $$x' = x + \mathrm{attention}(\mathrm{norm}_1(x))\,W_o, \qquad y = x' + \big(\mathrm{SiLU}(n\,W_\text{gate}) \odot n\,W_\text{up}\big)\,W_\text{down}, \quad n = \mathrm{norm}_2(x')$$
 #
 # - $\mathrm{norm}(x) = g \odot x / \sqrt{\mathrm{mean}(x^2) + \varepsilon}$：增益 $g$ 是 `norm1.weight`、`norm2.weight`。
 # - 權重都是沒有偏置的 `nn.Linear`：`w_q, w_k, w_v, w_o, w_gate, w_up, w_down`。`nn.Linear` 存的是轉置。
@@ -869,14 +869,14 @@ if minilm is not None:
 # %% [markdown] lang="en"
 # Attention is causal, scaled by $1/\sqrt{d_k}$, $d_k = d_\text{model}/h$:
 #
-# - **Grouped queries.** `w_k` and `w_v` make $h_{kv}\,d_k$ columns. Query head $j$ reads key/value head $j // (h/h_{kv})$.
+# - **Grouped queries.** `w_k` and `w_v` make $h_{kv}\,d_k$ columns. Query head $j$, counted from 0, reads key/value head $j // (h/h_{kv})$.
 # - **RoPE** on queries and keys, not on values, positions $0 \dots N-1$. Half-split: coordinate $i$ of a head is turned together with coordinate $i + d_k/2$ by the angle $p\,\theta_i$, $\theta_i = \text{rope\_base}^{-2i/d_k}$: $(a, b) \to (a\cos - b\sin,\ a\sin + b\cos)$.
 #
 # By hand, $d_k = 2$, $p = 1$: (1, 0) becomes (0.540, 0.841). norm(3, 4) with gains 1 is (0.849, 1.131); SiLU(1) = 0.731.
 # %% [markdown] lang="zh-TW"
 # 注意力是因果的，縮放 $1/\sqrt{d_k}$，$d_k = d_\text{model}/h$：
 #
-# - **分組查詢**：`w_k` 和 `w_v` 產生 $h_{kv}\,d_k$ 行（column）。第 $j$ 個查詢頭讀第 $j // (h/h_{kv})$ 個鍵與值的頭。
+# - **分組查詢**：`w_k` 和 `w_v` 產生 $h_{kv}\,d_k$ 行（column）。第 $j$ 個查詢頭讀第 $j // (h/h_{kv})$ 個鍵與值的頭，都從 0 數起。
 # - **RoPE** 轉查詢與鍵，不轉值，位置是 $0 \dots N-1$。前後對半：一個頭的第 $i$ 個座標和第 $i + d_k/2$ 個一起轉，角度 $p\,\theta_i$，$\theta_i = \text{rope\_base}^{-2i/d_k}$：$(a, b) \to (a\cos - b\sin,\ a\sin + b\cos)$。
 #
 # 用手算，$d_k = 2$、$p = 1$：(1, 0) 變成 (0.540, 0.841)。增益為 1 時 norm(3, 4) 是 (0.849, 1.131)；SiLU(1) = 0.731。
@@ -1113,7 +1113,7 @@ else:
 # 2. BERT：全部互看，填空，適合做向量。GPT：因果，處處猜下一個，適合寫。T5：來源看自己，目標看來源和自己的過去，適合改寫。
 # 3. 遮罩若洩漏答案，訓練損失就毫無意義。
 # 4. 句子向量是真詞元的平均，模型要為此訓練過才好用。
-# 5. Llama 就是 2017 年的解碼器，加上 norm 放前面、RMSNorm、RoPE、SwiGLU、沒有偏置、共用鍵與值的頭。殘差與注意力沒變。
+# 5. Llama 就是 2017 年的解碼器，改成 norm 放前面、RMSNorm、RoPE（同時拿掉 √d_model）、SwiGLU、沒有偏置、鍵與值的頭分組共用。殘差與注意力沒變。
 # 6. 效果若小於兩個亂數種子之間的差距，就不算量到。
 # %% [markdown] lang="en"
 # ## Self-check: question `11_q1` · 1 point · 3 minutes
@@ -1166,7 +1166,7 @@ check("11_q1", answer_11_q1)
 # | BERT 是雙向的 | 對 | 全部互看；用這種遮罩猜下一個，損失降到 0.01，遮住未來後是 3.5（亂猜 3.53） |
 # | BERT 主打語意理解與檢索向量 | 有條件：要用句子對訓練過 | 論文：原始 BERT 46（平均）、17（[CLS]），GloVe 58；這裡的 MiniLM：8 題中答案排第一的，用平均 8 題、用 [CLS] 8 題、用詞向量平均 4 題 |
 # | GPT 是因果、自迴歸的 | 對 | 用自己的遮罩測試：每個字元 0.24 |
-# | T5、Whisper 是編碼器加解碼器 | 對 | 兩個預設都用我們的 `Transformer` 建成；說它們「主導」翻譯與語音，則有時效 |
+# | T5、Whisper 是編碼器加解碼器 | 對 | 兩組預設選項都用我們的 `Transformer` 建成；說它們「主導」翻譯與語音，則有時效 |
 # | 訓練是預訓練、SFT、RLHF | 有條件：常見的做法 | 這裡沒有測量；還有別的做法 |
 # | 2017 年的技術差不多還是最好的 | 不精確 | 保留：殘差、注意力。搬家：norm。在 Llama 被換掉：LayerNorm、正弦波、ReLU、偏置。實測超出雜訊的：RoPE 加上拿掉 √d_model，1.1 降到 0.7，缺一不可 |
 # | 從 2017 到 Llama 改的是 RMSNorm | 不對：是一整組 | 上面表格的八列；分組共用讓快取從每個詞元 128 個數減為 64 個 |

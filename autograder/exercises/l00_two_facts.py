@@ -30,13 +30,16 @@ PRODUCTS = (
     "torch.linalg.matmul",
     "torch.linalg.vecdot",
     "torch.linalg.multi_dot",
-    "torch.nn.functional.linear",
+    "torch.sparse.mm",
+    *(f"torch.nn.functional.{name}" for name in ("linear", "bilinear", "conv1d", "conv2d", "embedding_bag")),
 )
 SOFTMAX_BUILT_INS = (
     *(f"{owner}.{name}" for name in ("softmax", "log_softmax") for owner in ("torch", "torch.Tensor", "torch.special")),
     *(f"torch.nn.functional.{name}" for name in ("softmax", "log_softmax", "softmin", "gumbel_softmax")),
     *(f"torch.nn.{name}" for name in ("Softmax", "LogSoftmax", "Softmin", "Softmax2d")),
     *(f"torch.{module}.{name}" for name in ("softmax", "log_softmax") for module in ("sparse", "masked")),
+    "torch.func.*",  # the gradient of logsumexp is the softmax
+    "torch.autograd.*",
     *ATTENTION_BUILT_INS,
 )
 
@@ -888,7 +891,7 @@ exercise(
             "column_lookup",
             lambda ids, W_E: one_hot(ids, W_E) @ W_E.mT,
             both(
-                "You took columns of W_E: that is W_E times one-hot, which has no shape unless V = d_model. A token's "
+                "You took columns of W_E: that is W_E times one-hot, which fits only if V = d_model. A token's "
                 "vector is a row.",
                 "你取的是 W_E 的行（column）：那是 W_E 乘 one-hot，除非 V = d_model，否則形狀不合。詞元的向量是一列（row）。",
             ),

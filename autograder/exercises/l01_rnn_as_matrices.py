@@ -535,9 +535,8 @@ exercise(
     ],
     hints=[
         both(
-            "This is the one place in the course where a loop over the tokens cannot be avoided. What does each round "
-            "need from the one before?",
-            "整個課程裡，只有這裡避不開沿著詞元走的迴圈。每一圈需要上一圈的什麼？",
+            "Here a loop over the tokens cannot be avoided. What does each round need from the one before?",
+            "這裡避不開沿著詞元走的迴圈。每一圈需要上一圈的什麼？",
         ),
         both(
             "Keep one state of shape [B, d_h], beginning with h_0. In each round replace it, and put the new one on a "
@@ -892,7 +891,7 @@ exercise(
             lstm(split=lambda z: z.unflatten(-1, (-1, 4)).unbind(-1)),
             both(
                 "You take every fourth column. A gate is a block of d_h columns side by side.",
-                "你每隔四行（column）取一行。一個閘門是相鄰的 d_h 行，自成一塊。",
+                "你每四行（column）取一行。一個閘門是相鄰的 d_h 行，自成一塊。",
             ),
         ),
         Mistake(

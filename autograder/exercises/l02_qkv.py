@@ -923,7 +923,7 @@ exercise(
             both(
                 "You use the inverse of the permutation. Both ways agree then, but with another order than the one "
                 "that was asked for.",
-                "你用的是排列的反排列。兩條路雖然一致，卻不是題目給的那個順序。",
+                "你用的是反排列。兩條路雖然一致，卻不是題目給的那個順序。",
             ),
         ),
         Mistake(
@@ -984,7 +984,7 @@ exercise(
             both(
                 "You add up the differences, so the result grows with the number of entries. The largest single entry "
                 "is asked for.",
-                "你把差都加起來，結果會隨著數的個數變大。題目要的是單一最大的那個數。",
+                "你把差都加起來，數愈多結果就愈大。題目要的只是最大的那一個差。",
             ),
         ),
         Mistake(
@@ -993,7 +993,7 @@ exercise(
             both(
                 "You take the length of the difference, which grows with the number of entries. The largest single "
                 "entry is asked for.",
-                "你取的是差的長度，它會隨著數的個數變大。題目要的是單一最大的那個數。",
+                "你取的是差的長度，數愈多就愈長。題目要的只是最大的那一個差。",
             ),
         ),
         Mistake(
@@ -1033,7 +1033,7 @@ exercise(
         ),
         both(
             "The gap is the size of the largest difference, whatever its sign, over all entries: a 0-d tensor.",
-            "差距是所有數的差之中最大的那個的大小，不管正負：一個 0 維張量。",
+            "每個數都算出差，不看正負，只取最大的那一個：結果是 0 維張量。",
         ),
     ],
 )

@@ -1008,7 +1008,7 @@ exercise(
         ),
         Case(
             "equal_scores",
-            both("open keys with equal scores", "看得到的鍵分數全部相等"),
+            both("rows whose open keys have equal scores among them", "有幾列看得到的鍵分數全部相等"),
             draw_equal_scores,
             trap=True,
         ),
@@ -1295,7 +1295,7 @@ exercise(
         both(
             "A key is hidden by a score that no open key can be below. Think about what the softmax makes of −inf, and "
             "what it makes of a row where every score is −inf.",
-            "要遮住一個鍵，就給它一個沒有任何鍵比它更低的分數。想想 softmax 怎麼處理 −inf，又怎麼處理整列都是 −inf。",
+            "要遮住一個鍵，就給它低到不能再低的分數。想想 softmax 怎麼處理 −inf，又怎麼處理整列都是 −inf。",
         ),
         both(
             "For a row with nothing to attend to: give it harmless scores before the softmax, so that no NaN arises, "

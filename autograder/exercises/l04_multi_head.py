@@ -596,7 +596,7 @@ exercise(
             with_step(split=lambda self, x: split_interleaved(x, self.n_heads)),
             both(
                 "Your heads own every h-th column. A head owns neighbouring columns of W_Q, W_K and W_V.",
-                "你的頭每隔 h 行取一行。一個頭擁有的是 W_Q、W_K、W_V 裡相鄰的行。",
+                "你的頭每 h 行取一行。一個頭擁有的是 W_Q、W_K、W_V 裡相鄰的行。",
             ),
         ),
         Mistake(
@@ -1533,9 +1533,9 @@ question(
             "eight_times_the_diversity",
             "b",
             both(
-                "Diversity is no quantity that anyone has measured. There are eight maps instead of one, but each with a score "
-                "form of rank 64 at most instead of 512, and trained heads are often alike.",
-                "「多樣性」不是一個有人量過的量。注意力圖確實從一張變成八張，但每一張的分數矩陣秩最多 64，不是 512；訓練好的頭也常常很像。",
+                "Diversity is a number only once someone says how to count it. There are eight maps instead of one, but "
+                "each with a score form of rank 64 at most instead of 512, and trained heads are often alike.",
+                "「多樣性」要先說好怎麼量，才談得上幾倍。注意力圖確實從一張變成八張，但每一張的分數矩陣秩最多 64，不是 512；訓練好的頭也常常很像。",
             ),
         ),
         Mistake(

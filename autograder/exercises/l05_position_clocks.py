@@ -114,6 +114,11 @@ def with_periods(period: Callable[[int, int], int]) -> Callable[..., Any]:
     return answer
 
 
+DECIMAL_PERIODS = both(
+    "Your digits follow the base, your periods do not: they are those of decimal numbers.",
+    "你的各位數用了底數，週期卻沒有：那是十進位的週期。",
+)
+
 exercise(
     name="digit_periods",
     lesson=LESSON,
@@ -183,6 +188,15 @@ exercise(
             both(
                 "Right for decimal numbers only: your digits and periods do not depend on the base.",
                 "只有十進位時才對：你的數字和週期與底數無關。",
+            ),
+        ),
+        Mistake("periods_of_base_ten", with_periods(lambda base, i: 10 ** (i + 1)), DECIMAL_PERIODS),
+        Mistake(
+            "digits_of_base_ten",
+            lambda n, base=10: (digits_of(n, 10), [base**i for i in range(1, len(digits_of(n, 10)) + 1)]),
+            both(
+                "Your periods follow the base, your digits do not: they are the decimal ones.",
+                "你的週期用了底數，各位數卻沒有：那是十進位的寫法。",
             ),
         ),
         Mistake(
@@ -284,6 +298,11 @@ def even(draw: Draw, low: int, high: int) -> int:
 EXPONENT_K_OVER_D = both(
     "Your exponent is i/d. In ω_i the index i numbers the pairs, and the pair's first column is 2i: where did the 2 go?",
     "你的指數是 i/d。ω_i 的 i 是「第幾對」，而這一對的第一個行（column）是 2i：2 到哪裡去了？",
+)
+INCREASING = both(
+    "Your clocks become faster and faster with i: the sign of the exponent is the other way round. The first pair is the "
+    "fastest.",
+    "你的鐘隨 i 愈轉愈快：指數的正負號反了。最快的是第一對。",
 )
 EXPONENT_DOUBLED = both(
     "Your exponent is 4i/d: the 2 is counted twice. If your index already runs over the even columns, it needs no "
@@ -459,6 +478,32 @@ def table_in_its_dtype(
     return side_by_side(angles.sin(), angles.cos())
 
 
+def table_all_in_its_dtype(divided: bool) -> Callable[..., Tensor]:
+    """Even the exponents are rounded, as `torch.arange(…, dtype=dtype)` does it."""
+
+    def answer(n_positions: int, d_model: int, base: float = 10000.0, dtype: torch.dtype = torch.float32) -> Tensor:
+        pos = torch.arange(n_positions, dtype=dtype)[:, None]
+        exponents = torch.arange(0, d_model, 2, dtype=dtype) / d_model
+        angles = pos / base**exponents if divided else pos * base**-exponents
+        return side_by_side(angles.sin(), angles.cos())
+
+    return answer
+
+
+def table_with_rounded_positions(
+    n_positions: int, d_model: int, base: float = 10000.0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    angles = steps(n_positions).to(dtype).double() * exact_frequencies(d_model, base)
+    return side_by_side(angles.sin(), angles.cos()).to(dtype)
+
+
+def table_with_rounded_angles(
+    n_positions: int, d_model: int, base: float = 10000.0, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    angles = (steps(n_positions) * exact_frequencies(d_model, base)).to(dtype)
+    return side_by_side(angles.sin(), angles.cos())
+
+
 def table_with_rounded_frequencies(
     n_positions: int, d_model: int, base: float = 10000.0, dtype: torch.dtype = torch.float32
 ) -> Tensor:
@@ -476,6 +521,22 @@ ROUNDED_FREQUENCIES = both(
     "Your frequencies are rounded to half precision before they meet the position, so the error grows with the position. "
     "Convert the finished result only.",
     "你的頻率在乘上位置之前就被捨入成半精度，誤差會隨位置變大。請只轉換最後的結果。",
+)
+ROUNDED_POSITIONS = both(
+    "Your positions are counted in half precision, where whole numbers run out: after 256 comes 258 in bfloat16, and "
+    "float16 skips from 2048 on. Count in a dtype that can hold every position.",
+    "你用半精度來數位置，而半精度的整數會不夠用：bfloat16 的 256 之後就是 258，float16 從 2048 起也會跳號。"
+    "數位置要用每個位置都寫得出來的 dtype。",
+)
+ROUNDED_ANGLES = both(
+    "Your angles are rounded to half precision before the sine is taken: at an angle in the hundreds that is a good part "
+    "of a turn. Convert the finished result only.",
+    "你的角度在取 sin 之前就被捨入成半精度：角度上百時，這會差掉一大段。請只轉換最後的結果。",
+)
+COLUMN_FOR_PAIR = both(
+    "Your exponent takes i for the number of the column. In ω_i the index i numbers the pairs: columns 2i and 2i + 1 "
+    "share one i.",
+    "你的指數把 i 當成第幾行（column）。ω_i 的 i 是「第幾對」：第 2i 行和第 2i + 1 行共用同一個 i。",
 )
 FAR = 4000  # positions in the thousands
 
@@ -543,7 +604,8 @@ exercise(
             Case(
                 name,
                 both(f"dtype {name} asked for, hundreds of positions", f"指定 dtype 為 {name}，上百個位置"),
-                asking(dtype, lambda d: (d.integer(400, 700), even(d, 6, 12))),
+                # No power of two: there the exponents are exact in any dtype.
+                asking(dtype, lambda d: (d.integer(400, 700), d.choice(6, 10, 12))),
                 0.5,
                 dtype,
                 trap=True,
@@ -588,6 +650,14 @@ exercise(
             ),
         ),
         Mistake(
+            "column_for_pair",
+            by_angles(
+                lambda pos, d, base: pos * base ** (-4 * pairs(d) / d),
+                lambda pos, d, base: pos * base ** (-2 * (2 * pairs(d) + 1) / d),
+            ),
+            COLUMN_FOR_PAIR,
+        ),
+        Mistake(
             "exponent_doubled",
             by_angles(lambda pos, d, base: pos * base ** (-4 * pairs(d) / d)),
             EXPONENT_DOUBLED,
@@ -605,7 +675,11 @@ exercise(
                 "你的鐘隨 i 愈轉愈快。公式是把位置除以底數的次方。",
             ),
         ),
-        Mistake("half_precision_positions", table_in_its_dtype, HALF_PRECISION_ANGLES),
+        Mistake("half_precision_throughout", table_in_its_dtype, HALF_PRECISION_ANGLES),
+        Mistake("half_precision_exponents_too", table_all_in_its_dtype(divided=False), HALF_PRECISION_ANGLES),
+        Mistake("half_precision_divided", table_all_in_its_dtype(divided=True), HALF_PRECISION_ANGLES),
+        Mistake("half_precision_positions", table_with_rounded_positions, ROUNDED_POSITIONS),
+        Mistake("half_precision_angles", table_with_rounded_angles, ROUNDED_ANGLES),
         Mistake("half_precision_frequencies", table_with_rounded_frequencies, ROUNDED_FREQUENCIES),
         Mistake("base_ignored", by_angles(lambda pos, d, base: right_angles(pos, d, 10000.0)), BASE_IGNORED),
     ],
@@ -628,19 +702,20 @@ exercise(
 # ----------------------------------------------------------------------------------------------- shift_matrix
 
 
-def blocks(angles: Tensor, above: float = -1.0, below: float = 1.0) -> Tensor:
-    """Block-diagonal, [[cos, above · sin], [below · sin, cos]] for each angle."""
+def blocks(angles: Tensor, above: float = -1.0, below: float = 1.0, second: float = 1.0) -> Tensor:
+    """Block-diagonal, [[cos, above · sin], [below · sin, second · cos]] for each angle."""
     sin, cos = angles.sin(), angles.cos()
-    return torch.block_diag(*torch.stack((cos, above * sin, below * sin, cos), dim=-1).unflatten(-1, (2, 2)))
+    return torch.block_diag(*torch.stack((cos, above * sin, below * sin, second * cos), dim=-1).unflatten(-1, (2, 2)))
 
 
 def by_blocks(
     angles: Callable[[int, int, float], Tensor] = lambda k, d, base: k * exact_frequencies(d, base),
     above: float = -1.0,
     below: float = 1.0,
+    second: float = 1.0,
 ) -> Callable[..., Tensor]:
     def answer(k: int, d_model: int, base: float = 10000.0, dtype: torch.dtype = torch.float32) -> Tensor:
-        return blocks(angles(k, d_model, base), above, below).to(dtype)
+        return blocks(angles(k, d_model, base), above, below, second).to(dtype)
 
     return answer
 
@@ -774,8 +849,20 @@ exercise(
                 "你把座標沿著向量平移了。換到下一個位置時，座標留在原地，是每個鐘在轉。",
             ),
         ),
+        Mistake("exponent_k_over_d", by_blocks(lambda k, d, base: k * base ** (-pairs(d) / d)), EXPONENT_K_OVER_D),
+        Mistake("exponent_doubled", by_blocks(lambda k, d, base: k * base ** (-4 * pairs(d) / d)), EXPONENT_DOUBLED),
+        Mistake("increasing", by_blocks(lambda k, d, base: k * base ** (2 * pairs(d) / d)), INCREASING),
         Mistake(
             "reflection",
+            by_blocks(above=1.0, below=1.0, second=-1.0),
+            both(
+                "Your blocks reflect: the minus stands at a cosine, and the determinant is −1. For k = 0 nothing should "
+                "change, but the second coordinate of every pair comes out negative.",
+                "你的區塊是鏡射：負號放在 cos 上，行列式是 −1。k = 0 時應該什麼都不變，你的每一對第二個座標卻變號了。",
+            ),
+        ),
+        Mistake(
+            "minus_sign_missing",
             by_blocks(above=1.0, below=1.0),
             both(
                 "Both sines of your blocks have the same sign, so lengths are not kept. A rotation has one of each: see "
@@ -821,11 +908,13 @@ def relative_score(offsets: Tensor, d_model: int, base: float = 10000.0, dtype: 
     return angles.cos().sum(dim=-1).to(dtype)
 
 
-def by_sum(terms: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
+def by_sum(
+    terms: Callable[[Tensor, int], Tensor], exponents: Callable[[int], Tensor] = lambda d: -2 * pairs(d) / d
+) -> Callable[..., Tensor]:
     """The sum over the clocks of something else of the angle; `terms` gets the angles and d_model."""
 
     def answer(offsets: Tensor, d_model: int, base: float = 10000.0, dtype: torch.dtype = torch.float32) -> Tensor:
-        angles = offsets[..., None].double() * exact_frequencies(d_model, base)
+        angles = offsets[..., None].double() * base ** exponents(d_model)
         return terms(angles, d_model).sum(dim=-1).to(dtype)
 
     return answer
@@ -961,6 +1050,9 @@ exercise(
                 "大了一倍：你對 d_model 行（column）全部加總了。同一個鐘的 sin 和 cos 合起來，才是一個相對位置的 cos。",
             ),
         ),
+        Mistake("exponent_k_over_d", by_sum(lambda a, d: a.cos(), lambda d: -pairs(d) / d), EXPONENT_K_OVER_D),
+        Mistake("exponent_doubled", by_sum(lambda a, d: a.cos(), lambda d: -4 * pairs(d) / d), EXPONENT_DOUBLED),
+        Mistake("increasing", by_sum(lambda a, d: a.cos(), lambda d: 2 * pairs(d) / d), INCREASING),
         Mistake(
             "position_with_itself",
             by_sum(lambda a, d: torch.ones_like(a)),
@@ -1063,7 +1155,9 @@ def rope(
 
     def answer(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
         wide = x.dtype if narrow else torch.promote_types(x.dtype, torch.float32)
-        frequencies = ((fixed_base or base) ** exponents(x.shape[-1])).to(wide)
+        # In float32, as one writes it: where the frequencies are large, another rounding of them gives other angles.
+        powers = exponents(x.shape[-1]).to(torch.promote_types(wide, torch.float32))
+        frequencies = ((fixed_base or base) ** powers).to(wide)
         angles = where(x, positions)[..., None].to(wide) * frequencies
         return join(*turn(*apart(x), angles.cos(), angles.sin())).to(x.dtype)
 
@@ -1086,11 +1180,19 @@ def added_positions(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tens
     return (x + side_by_side(angles.sin(), angles.cos())).to(x.dtype)
 
 
-def frequencies_interleaved(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
-    wide = torch.promote_types(x.dtype, torch.float32)
-    angles = positions[..., None].to(wide) * exact_frequencies(x.shape[-1], base).to(wide).repeat_interleave(2)
-    first, second = halves(x)
-    return (x * angles.cos() + in_halves(-second, first) * angles.sin()).to(x.dtype)
+def in_two_layouts(
+    apart: Apart, join: Callable[[Tensor, Tensor], Tensor], spread: Callable[[Tensor, Tensor], Tensor]
+) -> Callable[..., Tensor]:
+    """x cos + (pairs turned by a right angle) sin, with `spread` laying the d_k / 2 frequencies over the d_k columns."""
+
+    def answer(x: Tensor, positions: Tensor, base: float = 10000.0) -> Tensor:
+        wide = torch.promote_types(x.dtype, torch.float32)
+        frequencies = exact_frequencies(x.shape[-1], base).to(wide)
+        angles = positions[..., None].to(wide) * spread(frequencies, frequencies)
+        first, second = apart(x)
+        return (x * angles.cos() + join(-second, first) * angles.sin()).to(x.dtype)
+
+    return answer
 
 
 def rising(draw: Draw, low: int, high: int, *shape: int) -> Tensor:
@@ -1195,6 +1297,16 @@ def rope_cases() -> list[Case]:
     ]
 
 
+FREQUENCIES_IN_HALVES = both(
+    "Your pairs are neighbours, but the frequencies are laid out for the two halves, ω_0 ω_1 … ω_0 ω_1 …. Both members of "
+    "a pair must turn at one speed: which columns make a pair here?",
+    "你把相鄰的兩個配成一對，頻率卻是照前後對半擺的：ω_0 ω_1 … ω_0 ω_1 …。同一對要用同一個速度轉：這裡哪兩行（column）是一對？",
+)
+FREQUENCIES_SIDE_BY_SIDE = both(
+    "You pair across the halves, but the frequencies are laid out for neighbours, ω_0 ω_0 ω_1 ω_1. Both members of a pair "
+    "must turn at one speed: which columns make a pair here?",
+    "你讓前後兩半配成一對，頻率卻是照相鄰排法擺的：ω_0 ω_0 ω_1 ω_1。同一對要用同一個速度轉：這裡哪兩行（column）是一對？",
+)
 BACKWARDS = both(
     "Your pairs turn the other way round. Scores of queries and keys would not notice, values do: compare with "
     "(a cos θ − b sin θ, a sin θ + b cos θ).",
@@ -1264,6 +1376,9 @@ exercise(
             rope(neighbours, side_by_side, exponents=lambda d: -pairs(d) / d),
             EXPONENT_K_OVER_D,
         ),
+        Mistake("increasing", rope(neighbours, side_by_side, exponents=lambda d: 2 * pairs(d) / d), INCREASING),
+        Mistake("frequencies_in_halves", in_two_layouts(neighbours, side_by_side, in_halves), FREQUENCIES_IN_HALVES),
+        Mistake("frequencies_interleaved", in_two_layouts(halves, in_halves, side_by_side), FREQUENCIES_SIDE_BY_SIDE),
         Mistake("minus_sign_missing", rope(neighbours, side_by_side, without_minus), MINUS_MISSING),
         Mistake("new_first_used", rope(neighbours, side_by_side, with_the_new_first), NEW_FIRST),
         Mistake(
@@ -1312,15 +1427,8 @@ exercise(
             ),
         ),
         Mistake("rotates_backwards", rope(halves, in_halves, backwards), BACKWARDS),
-        Mistake(
-            "frequencies_interleaved",
-            frequencies_interleaved,
-            both(
-                "Your halves are right, but the frequencies are laid out for neighbours, ω_0 ω_0 ω_1 ω_1. Both members of "
-                "a pair must turn at one speed: which columns make a pair here?",
-                "前後兩半是對的，頻率卻是照相鄰排法擺的：ω_0 ω_0 ω_1 ω_1。同一對要用同一個速度轉：這裡哪兩行（column）是一對？",
-            ),
-        ),
+        Mistake("frequencies_interleaved", in_two_layouts(halves, in_halves, side_by_side), FREQUENCIES_SIDE_BY_SIDE),
+        Mistake("frequencies_in_halves", in_two_layouts(neighbours, side_by_side, in_halves), FREQUENCIES_IN_HALVES),
         Mistake("minus_sign_missing", rope(halves, in_halves, without_minus), MINUS_MISSING),
         Mistake(
             "output_interleaved",
@@ -1335,6 +1443,7 @@ exercise(
         Mistake("first_sentence_only", rope(halves, in_halves, where=of_the_first_sentence), FIRST_SENTENCE),
         Mistake("half_precision_angles", rope(halves, in_halves, narrow=True), ROPE_HALF_PRECISION),
         Mistake("exponent_k_over_d", rope(halves, in_halves, exponents=lambda d: -pairs(d) / d), EXPONENT_K_OVER_D),
+        Mistake("increasing", rope(halves, in_halves, exponents=lambda d: 2 * pairs(d) / d), INCREASING),
         Mistake("new_first_used", rope(halves, in_halves, with_the_new_first), NEW_FIRST),
         Mistake("identity", lambda x, positions, base=10000.0: x.clone(), IDENTITY),
         Mistake("base_ignored", rope(halves, in_halves, fixed_base=10000.0), BASE_IGNORED),

@@ -43,7 +43,7 @@ def key_minus_query(n_queries: int, n_keys: int | None, shift: int | None = None
 
 
 UPSIDE_DOWN = both(
-    "Your mask is upside down, like the article's: position 1 sees everything after it, and the last one sees only "
+    "Your mask is upside down, like the article's: the first position sees all that follows, the last one sees only "
     "itself. Which of the two is the future of position i, a smaller j or a larger one?",
     "你的遮罩上下顛倒了，和那篇文章一樣：第一個位置看得到後面的一切，最後一個只看得到自己。對位置 i 來說，j 比較小的是未來，還是 j 比較大的？",
 )
@@ -603,7 +603,7 @@ exercise(
             both(
                 "0/0: you hide after the softmax and share out what is left. Where nothing is left, or only weights too "
                 "small to be seen beside a huge hidden score, there is nothing to divide by. Hide before the softmax.",
-                "0/0：你在 softmax 之後才遮，再把剩下的重新分配。什麼都不剩、或剩下的被很大的隱藏分數壓到小得看不見時，就沒有東西可以除了。要在 softmax 之前遮住。",
+                "0/0：你在 softmax 之後才遮，再把剩下的重新分配。什麼都不剩、或剩下的被遮住的大分數壓到小得看不見時，就沒有東西可以除了。要在 softmax 之前遮住。",
             ),
         ),
         Mistake(
@@ -612,7 +612,7 @@ exercise(
             both(
                 "Where a hidden score is the largest of its row by far, your visible exponentials are all 0. The maximum "
                 "that you subtract must be that of the visible scores.",
-                "隱藏的分數遠大於同列其他分數時，看得到的那些指數全變成 0。要減的最大值，只能從看得到的分數裡找。",
+                "被遮住的分數遠大於同列其他分數時，看得到的那些指數全變成 0。要減的最大值，只能從看得到的分數裡找。",
             ),
         ),
         Mistake(
@@ -1819,7 +1819,7 @@ exercise(
             both(
                 "You normalise before each sublayer. That is what GPT-2 and Llama do; the layer of 2017 normalises the "
                 "sum.",
-                "你在每個子層之前做正規化。那是 GPT-2 和 Llama 的作法；2017 年的層正規化的是相加之後的結果。",
+                "你在每個子層之前做正規化。那是 GPT-2 和 Llama 的做法；2017 年的層正規化的是相加之後的結果。",
             ),
         ),
         Mistake(
@@ -1949,7 +1949,7 @@ exercise(
             layer_with(feeds=lambda self, x: self.linear2(nn.functional.gelu(self.linear1(x)))),
             both(
                 "Your feed-forward network uses GELU, as GPT-2 and BERT do. In 2017 it was ReLU.",
-                "你的前饋網路用的是 GELU，那是 GPT-2 和 BERT 的作法。2017 年用的是 ReLU。",
+                "你的前饋網路用的是 GELU，那是 GPT-2 和 BERT 的做法。2017 年用的是 ReLU。",
             ),
         ),
         Mistake(
@@ -2036,16 +2036,16 @@ question(
             "article",
             "a",
             both(
-                "That is the article's formula. Put in i = 1: it opens every later word to the first position, and the "
+                "That is the article's formula. Put in i = 0: it opens every later word to the first position, and the "
                 "last position sees only itself. It contradicts its own sentence.",
-                "這是那篇文章的公式。代入 i = 1：第一個位置看得到後面所有的字，最後一個只看得到自己。它和自己寫的文字矛盾。",
+                "這是那篇文章的公式。代入 i = 0：第一個位置看得到後面所有的字，最後一個只看得到自己。它和自己寫的文字矛盾。",
             ),
         ),
         Mistake(
             "strict",
             "b",
             both(
-                "Then position 1 would see nothing at all. A position may see itself: the target is shifted, so the word "
+                "Then position 0 would see nothing at all. A position may see itself: the target is shifted, so the word "
                 "at i is known when the word after it is guessed.",
                 "那樣第一個位置就什麼都看不到了。位置可以看自己：目標已經移了一格，猜下一個字時，第 i 個字是已知的。",
             ),
@@ -2062,8 +2062,8 @@ question(
     ],
     hints=[
         both(
-            "Try the smallest positions: what may position 1 see, and what position 2?",
-            "試最小的位置：第 1 個位置可以看什麼？第 2 個呢？",
+            "Try the smallest positions: what may position 0 see, and what position 1?",
+            "試最小的位置：位置 0 可以看什麼？位置 1 呢？",
         ),
     ],
 )

@@ -23,6 +23,12 @@ LOSS_BUILT_INS = (
     "torch.nn.KLDivLoss",
 )
 
+LAYERS_WITHOUT_EFFECT = both(
+    "Your result is what enters the first layer: the layers leave no trace in it. A layer changes nothing in place; look "
+    "at what becomes of the result that it gives back.",
+    "你的結果就是進入第一層之前的樣子，各層完全沒有影響。層不會就地修改輸入；看看它回傳的結果後來去了哪裡。",
+)
+
 # ----------------------------------------------------------------------------------------------------- encoder
 
 
@@ -83,7 +89,7 @@ exercise(
     cases=[
         Case(
             "two_layers",
-            both("two layers, a padding mask [B, 1, 1, N]", "兩層，填補遮罩 [B, 1, 1, N]"),
+            both("two layers, a padding mask [B, 1, 1, M]", "兩層，填補遮罩 [B, 1, 1, M]"),
             lambda d: draw_encoder(d, 2, 5, 2, (2, 1, 1, 5)),
             3,
         ),
@@ -95,7 +101,7 @@ exercise(
         ),
         Case(
             "three_layers",
-            both("three layers, a mask [B, 1, N, N], by name", "三層，用名稱給遮罩 [B, 1, N, N]"),
+            both("three layers, a mask [B, 1, M, M], by name", "三層，用名稱給遮罩 [B, 1, M, M]"),
             draw_encoder_named,
             2,
         ),
@@ -124,6 +130,17 @@ exercise(
             both(
                 "You multiply the token vectors by d_model itself. It is its root that makes them as long as the positions.",
                 "你把詞元向量乘上了 d_model 本身。讓它們和位置差不多長的，是它的平方根。",
+            ),
+        ),
+        Mistake(
+            "times_sqrt_vocabulary",
+            lambda tokens, embedding, positions, layers, mask=None: through(
+                layers, math.sqrt(embedding.shape[0]) * embedding[tokens] + positions[: tokens.shape[-1]], mask
+            ),
+            both(
+                "Your factor is the root of the number of rows of the table, the vocabulary. It is the length of a row that "
+                "counts.",
+                "你的因子是表的列數（詞彙數）的平方根。要看的是一列有多長。",
             ),
         ),
         Mistake(
@@ -186,10 +203,15 @@ exercise(
                 layers[-1:], entered(tokens, embedding, positions), mask
             ),
             both(
-                "Every layer reads the embeddings, so only the last one counts. Each layer reads what the one before it "
-                "has written.",
-                "每一層讀的都是嵌入，所以只有最後一層有作用。每一層應該讀前一層的輸出。",
+                "Only your last layer counts: either every layer reads the embeddings, or the others do not run. Each "
+                "layer reads what the one before it has written.",
+                "只有你的最後一層有作用：要不是每一層讀的都是嵌入，就是其他層沒有執行。每一層應該讀前一層的輸出。",
             ),
+        ),
+        Mistake(
+            "result_not_kept",
+            lambda tokens, embedding, positions, layers, mask=None: entered(tokens, embedding, positions),
+            LAYERS_WITHOUT_EFFECT,
         ),
         Mistake(
             "first_layer_only",
@@ -218,7 +240,7 @@ exercise(
             ),
             both(
                 "The layers run from last to first. The first of the list reads the embeddings.",
-                "層的順序顛倒了。清單裡的第一層要讀嵌入。",
+                "層的順序顛倒了。串列裡的第一層要讀嵌入。",
             ),
         ),
         Mistake(
@@ -271,8 +293,8 @@ exercise(
         ),
         both(
             "Indexing a table with a tensor of ids looks up a row for every id, whatever the shape of the ids. How many "
-            "rows of the positions do N tokens need?",
-            "用一個裝著編號的張量去取表，會替每個編號取出一列，編號是什麼形狀都可以。N 個詞元需要位置表的幾列？",
+            "rows of the positions do M tokens need?",
+            "用一個裝著編號的張量去取表，會替每個編號取出一列，編號是什麼形狀都可以。M 個詞元需要位置表的幾列？",
         ),
         both(
             "The factor is the root of the last size of the embedding. It stands before the token rows only. Hand the mask "
@@ -336,6 +358,12 @@ def wrong_decoder(change: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def memory_replaced(layers: list[Any], x: Tensor, memory: Tensor, mask: Any, memory_mask: Any) -> Tensor:
     for layer in layers:
         x = memory = layer(x, memory, mask, memory_mask)
+    return x
+
+
+def arguments_swapped(layers: list[Any], x: Tensor, memory: Tensor, mask: Any, memory_mask: Any) -> Tensor:
+    for layer in layers:
+        x = layer(memory, x, mask, memory_mask)
     return x
 
 
@@ -507,9 +535,32 @@ exercise(
                 lambda layers, x, memory, mask, memory_mask: through(layers[-1:], x, memory, mask, memory_mask)
             ),
             both(
-                "Every layer reads the embeddings, so only the last one counts. Each layer reads what the one before it "
-                "has written.",
-                "每一層讀的都是嵌入，所以只有最後一層有作用。每一層應該讀前一層的輸出。",
+                "Only your last layer counts: either every layer reads the embeddings, or the others do not run. Each "
+                "layer reads what the one before it has written.",
+                "只有你的最後一層有作用：要不是每一層讀的都是嵌入，就是其他層沒有執行。每一層應該讀前一層的輸出。",
+            ),
+        ),
+        Mistake(
+            "result_not_kept",
+            wrong_decoder(lambda layers, x, memory, mask, memory_mask: x),
+            LAYERS_WITHOUT_EFFECT,
+        ),
+        Mistake(
+            "arguments_swapped",
+            wrong_decoder(arguments_swapped),
+            both(
+                "The layer gets the memory in the first place and the target in the second: then it is the memory that "
+                "flows through. Look at the order that the layer asks for.",
+                "你把記憶放在層的第一個引數、目標放在第二個，結果流過各層的變成記憶。看看層要的順序。",
+            ),
+        ),
+        Mistake(
+            "mask_passed_twice",
+            wrong_decoder(lambda layers, x, memory, mask, memory_mask: through(layers, x, memory, mask, mask)),
+            both(
+                "The target's mask is handed on twice, and the memory's not at all. Each of the two attentions has a mask "
+                "of its own.",
+                "目標的遮罩傳了兩次，記憶的遮罩一次也沒傳。兩個注意力各有自己的遮罩。",
             ),
         ),
         Mistake(
@@ -761,6 +812,45 @@ exercise(
             ),
         ),
         Mistake(
+            "true_means_hidden",
+            with_masks(
+                lambda s, t, pad: (
+                    ~keys_open(s, pad),
+                    ~(keys_open(t, pad) & lower_triangle(t)),
+                    ~keys_open(s, pad),
+                )
+            ),
+            both(
+                "All your masks work the wrong way round: they are True where a key is to be hidden. In this course True "
+                "means: may attend.",
+                "你的遮罩全都用反了：該遮住的鍵才是 True。在這門課，True 代表可以看。",
+            ),
+        ),
+        Mistake(
+            "padded_queries_hidden_too",
+            with_masks(
+                lambda s, t, pad: (
+                    keys_open(s, pad) & keys_open(s, pad).mT,
+                    keys_open(t, pad) & keys_open(t, pad).mT & lower_triangle(t),
+                    keys_open(s, pad),
+                )
+            ),
+            both(
+                "Your masks hide the padding as a key, which is right, but they also leave padded queries nothing to see. "
+                "Those are computed like all others, and their logits are compared.",
+                "你的遮罩把填補當成鍵遮住，這是對的，但也讓填補位置的查詢什麼都看不到。它們要照常計算，logits 也會比對。",
+            ),
+        ),
+        Mistake(
+            "encoder_causal",
+            with_masks(lambda s, t, pad: (keys_open(s, pad) & lower_triangle(s), *right_masks(s, t, pad)[1:])),
+            both(
+                "Your encoder's mask is causal: source tokens do not see what comes after them. The source is there as a "
+                "whole; only the target is written one by one.",
+                "你的編碼器遮罩是因果的：來源的詞元看不到後面的詞元。來源一開始就全部都在，只有目標才是一個一個寫的。",
+            ),
+        ),
+        Mistake(
             "padding_hides_queries",
             with_masks(
                 lambda s, t, pad: (
@@ -806,6 +896,17 @@ exercise(
             both(
                 "You return logarithms of probabilities. Logits are asked for, before any softmax.",
                 "你回傳的是機率的對數。這裡要的是還沒做 softmax 的 logits。",
+            ),
+        ),
+        Mistake(
+            "logits_scaled",
+            lambda source, target, encoder, decoder, embedding, pad_id=0: with_masks(
+                right_masks, lambda logits: logits * math.sqrt(embedding.shape[-1])
+            )(source, target, encoder, decoder, embedding, pad_id),
+            both(
+                "Your logits are √d_model times too large. That factor belongs to the inputs of encoder and decoder; the "
+                "output layer has none.",
+                "你的 logits 大了 √d_model 倍。那個因子屬於編碼器和解碼器的輸入，輸出層沒有。",
             ),
         ),
         Mistake(
@@ -1047,6 +1148,15 @@ def mean_of_rows(losses: Tensor, counts: Tensor) -> Tensor:
     return (losses.where(counts, 0).sum(dim=-1) / counts.sum(dim=-1).clamp(min=1)).mean()
 
 
+def ignored_places_smoothed(logits: Tensor, target: Tensor, smoothing: float = 0.1, ignore_index: int = -100) -> Tensor:
+    """Leaves the ignored places out of the first part of the loss only."""
+    counts = target != ignore_index
+    log_p = torch.log_softmax(logits, dim=-1)
+    right = log_p.gather(-1, target.where(counts, 0)[..., None])[..., 0]
+    losses = -(1 - smoothing) * right.where(counts, 0) - smoothing * log_p.mean(dim=-1)
+    return losses.sum() / counts.sum().clamp(min=1)
+
+
 def smoothed_prediction(logits: Tensor, target: Tensor, smoothing: float = 0.1, ignore_index: int = -100) -> Tensor:
     counts = target != ignore_index
     p = (1 - smoothing) * torch.softmax(logits, dim=-1) + smoothing / logits.shape[-1]
@@ -1126,7 +1236,7 @@ exercise(
             torch.float64,
             trap=True,
         ),
-        Case("nothing_counts", both("no position counts: 0", "沒有位置要算：0"), draw_nothing_counts, trap=True),
+        Case("nothing_counts", both("no position counts: 0", "沒有任何位置計入：0"), draw_nothing_counts, trap=True),
         float64(lambda d: draw_loss(d, 3, 4, 6, -100)),
         noncontiguous(lambda d: draw_loss(d, 2, 3, 5, -100)),
         gradients(lambda d: draw_loss(d, 3, 4, 5, -100)),
@@ -1151,6 +1261,32 @@ exercise(
                 "You share ε among the wrong classes only. In PyTorch's convention, and here, all V classes get a share, "
                 "the right one too.",
                 "你只把 ε 分給錯的類別。照 PyTorch 的慣例（這裡也是），V 個類別都有一份，正確的那個也有。",
+            ),
+        ),
+        Mistake(
+            "own_share_missing",
+            smoothed(mean_of_counted, lambda epsilon, V: 1 - epsilon - epsilon / V),
+            both(
+                "Your target is 1 − ε on the right class and ε/V on each of the others, which sums to less than 1. ε is shared "
+                "by all classes: does the right one have its share?",
+                "你的目標在正確類別是 1 − ε，其他每類 ε/V，加起來不到 1。ε 是所有類別一起分的：正確類別拿到自己那份了嗎？",
+            ),
+        ),
+        Mistake(
+            "nothing_spread",
+            smoothed(mean_of_counted, of_all=lambda epsilon, V: 0.0),
+            both(
+                "You take ε away from the right class and give it to no one: the part with the sum over all classes is "
+                "missing.",
+                "你從正確類別拿走了 ε，卻沒有分給任何類別：少了對所有類別加總的那一部分。",
+            ),
+        ),
+        Mistake(
+            "even_part_subtracted",
+            smoothed(mean_of_counted, of_all=lambda epsilon, V: -epsilon / V),
+            both(
+                "The two parts of your loss have different signs. Both are minus a share of the target times a logarithm.",
+                "你的損失兩部分正負號不同。兩部分都是負的：目標的一份乘上對數，再加負號。",
             ),
         ),
         Mistake(
@@ -1205,6 +1341,15 @@ exercise(
             ),
         ),
         Mistake(
+            "ignored_places_smoothed",
+            ignored_places_smoothed,
+            both(
+                "At ignored places you leave out the right class's part, but the part with all classes is still added. "
+                "Such a place adds nothing at all.",
+                "在被忽略的位置，你拿掉了正確類別那部分，對所有類別的那部分卻還是加了進去。這種位置什麼都不能加。",
+            ),
+        ),
+        Mistake(
             "mean_of_rows",
             smoothed(mean_of_rows),
             both(
@@ -1218,7 +1363,7 @@ exercise(
             smoothed(lambda losses, counts: losses.where(counts, 0).sum()),
             both(
                 "You return the sum. The mean over the positions that count is asked for.",
-                "你回傳的是總和。這裡要的是有算的那些位置的平均。",
+                "你回傳的是總和。這裡要的是所有計入位置的平均。",
             ),
         ),
         Mistake(
@@ -1249,6 +1394,24 @@ exercise(
             ),
         ),
         Mistake(
+            "softmax_over_places",
+            smoothed(mean_of_counted, log_p=lambda logits: torch.log_softmax(logits, dim=1)),
+            both(
+                "Your probabilities sum to 1 along the places, not along the classes. Which axis of the logits holds the "
+                "classes?",
+                "你的機率是沿著位置加起來等於 1，不是沿著類別。logits 的哪一軸是類別？",
+            ),
+        ),
+        Mistake(
+            "logits_as_logarithms",
+            smoothed(mean_of_counted, log_p=lambda logits: logits),
+            both(
+                "You use the logits as if they were log-probabilities. They still need their softmax: a probability depends "
+                "on all classes.",
+                "你把 logits 直接當成對數機率。還要先經過 softmax：機率和所有類別都有關。",
+            ),
+        ),
+        Mistake(
             "log_of_softmax",
             smoothed(mean_of_counted, log_p=lambda logits: torch.softmax(logits, dim=-1).log()),
             both(
@@ -1262,7 +1425,7 @@ exercise(
             smoothed(lambda losses, counts: losses.where(counts, 0).sum() / counts.sum()),
             both(
                 "Where nothing counts, you divide 0 by 0. The loss is 0 there.",
-                "沒有位置要算時，你算了 0 除以 0。那時損失是 0。",
+                "沒有任何位置計入時，你算了 0 除以 0。這時損失是 0。",
             ),
         ),
     ],
@@ -1335,9 +1498,9 @@ exercise(
                 d_model**-0.5 * max(step**-0.5, step * warmup**-1.5) if step else 0.0
             ),
             both(
-                "You take the larger of the two terms: the rate starts huge and then grows without end. Which of the two is "
-                "small at the start, which later?",
-                "你取了兩項中較大的：學習率一開始就很大，之後又一直變大。一開始哪一項小？後來又是哪一項小？",
+                "You take the larger of the two terms: the rate starts high, falls until the end of the warm-up and then grows "
+                "without end. Which of the two is small at the start, which later?",
+                "你取了兩項中較大的：學習率一開始很大，到暖身結束前一路下降，之後又無止境地上升。一開始哪一項小？後來又是哪一項小？",
             ),
         ),
         Mistake(
@@ -1407,6 +1570,17 @@ exercise(
             both(
                 "After the warm-up your rate falls with the step. It falls more slowly: with its root.",
                 "暖身之後，你的學習率跟步數成反比。它應該降得慢一點：跟步數的平方根成反比。",
+            ),
+        ),
+        Mistake(
+            "step_zero_as_one",
+            lambda step, d_model=512, warmup=4000: (
+                d_model**-0.5 * min(max(step, 1) ** -0.5, max(step, 1) * warmup**-1.5)
+            ),
+            both(
+                "You treat step 0 as step 1: the division is safe, but the rate comes out above 0. Which value does step 0 "
+                "have?",
+                "你把第 0 步當成第 1 步：是不會除以 0 了，但學習率變得大於 0。第 0 步該是多少？",
             ),
         ),
         Mistake(
@@ -1639,6 +1813,26 @@ exercise(
             ),
         ),
         Mistake(
+            "no_limit",
+            lambda model, source, start_id, end_id, max_new_tokens, pad_id=0: decoded(
+                model, source, start_id, end_id, 2 * source.numel(), pad_id
+            ),
+            both(
+                "Your loop only ends when every row has ended, and a row may never end. Where does max_new_tokens stop you?",
+                "你的迴圈要等每一列都結束才停，可是有的列可能永遠不結束。max_new_tokens 在哪裡讓你停下來？",
+            ),
+        ),
+        Mistake(
+            "one_too_many",
+            lambda model, source, start_id, end_id, max_new_tokens, pad_id=0: decoded(
+                model, source, start_id, end_id, max_new_tokens + 1, pad_id
+            ),
+            both(
+                "A row that does not end gets one token too many: count the new columns, without the start.",
+                "沒有結束的列多寫了一個詞元：要數的是新增的行（column），開頭不算。",
+            ),
+        ),
+        Mistake(
             "one_step_late",
             one_step_late,
             both(
@@ -1731,8 +1925,10 @@ def counted(
     tables: int,
     *,
     matrix: int | None = None,
+    matrices: int = 4,
     matrix_bias: int = 0,
     biases: bool = True,
+    inner_bias: bool = True,
     cross: int = 1,
     norm: int = 2,
     norms: int = 5,
@@ -1740,8 +1936,8 @@ def counted(
     final: int = 0,
 ) -> int:
     """The count with its parts as options; mistakes build on it."""
-    attention = 4 * ((d_model * d_model if matrix is None else matrix) + matrix_bias)
-    feed_forward = 2 * d_model * d_ff + (d_ff + d_model if biases else 0)
+    attention = matrices * ((d_model * d_model if matrix is None else matrix) + matrix_bias)
+    feed_forward = 2 * d_model * d_ff + (d_ff * inner_bias + d_model if biases else 0)
     first = attention + feed_forward + 2 * norm * d_model
     second = (1 + cross) * attention + feed_forward + (norms - 2) * norm * d_model
     return tables * vocab_size * d_model + n_layers * (stacks[0] * first + stacks[1] * second) + final
@@ -1802,6 +1998,23 @@ exercise(
             ),
         ),
         Mistake(
+            "inner_bias_missing",
+            counting(inner_bias=False),
+            both(
+                "The feed-forward network has two biases. The one of its inner layer, d_ff long, is missing.",
+                "前饋網路有兩個偏置。你少了內層那個，長度是 d_ff。",
+            ),
+        ),
+        Mistake(
+            "three_matrices",
+            counting(matrices=3),
+            both(
+                "Your attention has three matrices. Queries, keys and values have one each; what else is multiplied, after "
+                "the heads have been joined?",
+                "你的注意力只有三個矩陣。查詢、鍵、值各一個；各個頭接起來之後，還要乘什麼？",
+            ),
+        ),
+        Mistake(
             "attention_biases",
             lambda vocab_size, d_model=512, n_heads=8, d_ff=2048, n_layers=6, tied=True: counted(
                 vocab_size, d_model, d_ff, n_layers, 1 if tied else 3, matrix_bias=d_model
@@ -1828,11 +2041,12 @@ exercise(
             ),
         ),
         Mistake(
-            "two_norms_in_decoder",
+            "one_norm_or_bias_missing",
             counting(norms=4),
             both(
-                "A decoder layer has three sublayers, and each of them is followed by a norm.",
-                "解碼器的每一層有三個子層，每個後面都有一個正規化。",
+                "You are 2·d_model short for each pair of layers. So much is one norm, in an encoder layer (two sublayers) or "
+                "in a decoder layer (three); so much are also the output biases of the two feed-forward networks.",
+                "編碼器、解碼器每一對層，你少數了 2·d_model 個。這可能是一個正規化（編碼器一層有兩個子層，解碼器一層有三個），也可能是兩個前饋網路輸出端的偏置。",
             ),
         ),
         Mistake(

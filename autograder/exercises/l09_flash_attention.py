@@ -115,7 +115,7 @@ exercise(
             ),
             both(
                 "That is the number of bits, eight times too many. Bytes are asked for.",
-                "這是位元數，多了八倍。題目要的是位元組（byte）。",
+                "這是位元數，是位元組數的八倍。題目要的是位元組（byte）。",
             ),
         ),
         Mistake(

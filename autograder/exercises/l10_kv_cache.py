@@ -326,6 +326,14 @@ def bottom_right(n: int, m: int) -> Tensor:
     return torch.arange(m) <= torch.arange(m - n, m)[:, None]
 
 
+def weighed(scores: Tensor, visible: Tensor) -> Tensor:
+    return torch.softmax(scores.masked_fill(~visible, -math.inf), dim=-1)
+
+
+def weighed_along(dim: int) -> Callable[[Tensor, Tensor], Tensor]:
+    return lambda scores, visible: torch.softmax(scores.masked_fill(~visible, -math.inf), dim=dim)
+
+
 @dataclass(frozen=True)
 class Variant:
     """The layer of both exercises with parts that can be exchanged: a mistake exchanges one.
@@ -338,6 +346,7 @@ class Variant:
         read: which keys (or values) are attended to, of the old and the new.
         keep: which are returned.
         visible: Boolean [n, m].
+        weigh: scores [B, h, n, m] and `visible` to weights.
         scale: what scores are divided by, from d_k and d_model.
         value: x, w_k, w_v to values.
         finish: merged heads, x, w_o to the output.
@@ -352,6 +361,7 @@ class Variant:
     read: Callable[[Tensor | None, Tensor], Tensor] = joined
     keep: Callable[[Tensor | None, Tensor], Tensor] = joined
     visible: Callable[[int, int], Tensor] = bottom_right
+    weigh: Callable[[Tensor, Tensor], Tensor] = weighed
     scale: Callable[[int, int], float] = lambda d_k, d_model: math.sqrt(d_k)
     value: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda x, w_k, w_v: x @ w_v
     finish: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda heads, x, w_o: heads @ w_o
@@ -380,8 +390,7 @@ class Variant:
         seen_k, seen_v = self.read(old_k, k), self.read(old_v, v)
         group = n_heads // n_kv_heads
         scores = q @ self.expand(seen_k, group).mT / self.scale(q.shape[-1], x.shape[-1])
-        scores = scores.masked_fill(~self.visible(n, seen_k.shape[2]), -math.inf)
-        heads = torch.softmax(scores, dim=-1) @ self.expand(seen_v, group)
+        heads = self.weigh(scores, self.visible(n, seen_k.shape[2])) @ self.expand(seen_v, group)
         return self.finish(self.merge(heads), x, w_o), (self.keep(old_k, k), self.keep(old_v, v))
 
 
@@ -412,6 +421,37 @@ def swapped_cache(*args: Any, **kwargs: Any) -> Any:
     return out, (v, k)
 
 
+def place_counted_on(axis: int) -> Callable[..., Any]:
+    """The place is the length of another axis of the cached keys [B, h_kv, t, d_k]."""
+
+    def answer(
+        token: Tensor, cache: Entry, embedding: Tensor, positions: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor,
+        w_o: Tensor, n_heads: int, n_kv_heads: int,
+    ) -> Any:  # fmt: skip
+        t = 0 if cache is None else cache[0].shape[axis]
+        if t >= len(positions):
+            raise ValueError("too long")
+        return step(checks=False, place=lambda start, n: places(t, n))(
+            token, cache, embedding, positions, w_q, w_k, w_v, w_o, n_heads, n_kv_heads
+        )
+
+    return answer
+
+
+def with_transposed(*which: str) -> Callable[..., Any]:
+    """`x @ w.T` for some of the four matrices; w_k and w_v are square only with as many key–value heads as query heads."""
+
+    def answer(
+        token: Tensor, cache: Entry, embedding: Tensor, positions: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor,
+        w_o: Tensor, n_heads: int, n_kv_heads: int,
+    ) -> Any:  # fmt: skip
+        matrices = {"w_q": w_q, "w_k": w_k, "w_v": w_v, "w_o": w_o}
+        turned = {name: w.T if name in which else w for name, w in matrices.items()}
+        return step()(token, cache, embedding, positions, **turned, n_heads=n_heads, n_kv_heads=n_kv_heads)
+
+    return answer
+
+
 def draw_layer(draw: Draw, h: int, h_kv: int, d_k: int, L: int, V: int = 11) -> tuple[Any, ...]:
     """What follows the tokens (and the cache or the chunk size): tables, weights, heads."""
     d = h * d_k
@@ -421,6 +461,7 @@ def draw_layer(draw: Draw, h: int, h_kv: int, d_k: int, L: int, V: int = 11) -> 
 
 
 def draw_step(draw: Draw, h: int, h_kv: int, d_k: int, t: int, L: int, B: int = 3) -> tuple[Any, ...]:
+    """t and t − 1 should differ from B, h_kv and d_k: a place counted on a wrong axis is then no other mistake's."""
     layer = draw_layer(draw, h, h_kv, d_k, L)
     cache = draw_pair(draw, B, h_kv, t, d_k, d_k) if t else None
     return draw.integers(0, 10, B, 1), cache, *layer
@@ -435,7 +476,7 @@ def draw_named_step(draw: Draw) -> tuple[Any, ...]:
 
 
 def draw_strided_step(draw: Draw) -> tuple[Any, ...]:
-    token, (k, v), *layer = draw_step(draw, 4, 2, 3, 4, 7)
+    token, (k, v), *layer = draw_step(draw, 4, 2, 3, 5, 7)
     return token, (transposed_memory(k), transposed_memory(v)), *map(transposed_memory, layer)
 
 
@@ -443,6 +484,14 @@ REPEAT = both(
     "You repeat the key–value heads in turn (0 1 0 1); neighbours share one (0 0 1 1). With one key–value head, or as many "
     "as query heads, there is no difference.",
     "你讓鍵值頭輪流重複（0 1 0 1）；其實相鄰的查詢頭才共用一個（0 0 1 1）。鍵值頭只有一個、或和查詢頭一樣多時，看不出差別。",
+)
+TRANSPOSED = both(
+    "You multiply by a transpose. Which side x stands on, and which axis of the matrix meets it, the docstring says; a square matrix does not complain if it is turned.",
+    "你乘的是轉置。x 站在哪一邊、和矩陣的哪一個軸相乘，docstring 寫得很清楚；方陣就算轉置了也不會報錯。",
+)
+NO_ROOT = both(
+    "You divide the scores by d_k itself. What standardises them is its root.",
+    "你把分數除以 d_k 本身。要用的是它的平方根。",
 )
 NO_SCALE = both("The scores are not divided by the root of d_k.", "分數沒有除以 d_k 的平方根。")
 WIDE_SCALE = both(
@@ -496,13 +545,13 @@ exercise(
         Case(
             "mha",
             both("as many key–value heads as query heads", "鍵值頭和查詢頭一樣多"),
-            lambda d: draw_step(d, 3, 3, 2, 4, 9),
+            lambda d: draw_step(d, 3, 3, 2, 5, 9),
             2,
         ),
         Case(
             "gqa",
             both("four query heads share two key–value heads", "四個查詢頭共用兩個鍵值頭"),
-            lambda d: draw_step(d, 4, 2, 3, d.integer(3, 5), 9),
+            lambda d: draw_step(d, 4, 2, 3, d.integer(5, 7), 9),
             3,
         ),
         Case(
@@ -524,7 +573,7 @@ exercise(
             trap=True,
             raises="ValueError",
         ),
-        float64(lambda d: draw_step(d, 4, 2, 2, 3, 6), 0.5),
+        float64(lambda d: draw_step(d, 4, 2, 2, 5, 7), 0.5),
         Case(
             "noncontiguous",
             both(
@@ -552,6 +601,23 @@ exercise(
             both(
                 "Your token stands where the newest token of the cache stands already: one place too early.",
                 "你的詞元站在快取裡最新那個詞元的位置上：早了一格。",
+            ),
+        ),
+        Mistake(
+            "place_from_the_heads",
+            place_counted_on(1),
+            both(
+                "The place you read grows with the number of key–value heads, not with the text. Which axis of the cached "
+                "keys counts tokens?",
+                "你讀到的位置跟著鍵值頭的個數變，而不是跟著文字變長。快取裡的鍵，哪一個軸在數詞元？",
+            ),
+        ),
+        Mistake(
+            "place_from_the_batch",
+            place_counted_on(0),
+            both(
+                "The place you read is the number of sequences in the batch. Which axis of the cached keys counts tokens?",
+                "你讀到的位置是批次裡的序列數。快取裡的鍵，哪一個軸在數詞元？",
             ),
         ),
         Mistake("positions_missing", step(enter=lambda rows, where: rows), NO_POSITIONS),
@@ -626,6 +692,54 @@ exercise(
                 "回傳的快取把值放在前面了。順序是 (k, v)。",
             ),
         ),
+        Mistake(
+            "first_head_for_all",
+            step(expand=lambda x, group: x[:, :1]),
+            both(
+                "All your query heads read key–value head 0. Each group of neighbours has a key–value head of its own.",
+                "你的查詢頭全都讀第 0 個鍵值頭。每一組相鄰的查詢頭有自己的鍵值頭。",
+            ),
+        ),
+        Mistake(
+            "softmax_over_heads",
+            step(weigh=weighed_along(1)),
+            both(
+                "Your softmax runs over the heads, so that heads compete. For one query the weights of its keys sum to 1: "
+                "which axis of the scores counts keys?",
+                "你的 softmax 沿著頭的軸做，變成頭和頭在競爭。同一個查詢對各個鍵的權重加起來才是 1：分數的哪一個軸在數鍵？",
+            ),
+        ),
+        Mistake(
+            "softmax_over_batch",
+            step(weigh=weighed_along(0)),
+            both(
+                "Your softmax runs over the batch, so that sequences that know nothing of each other share a sum. Which "
+                "axis of the scores counts keys?",
+                "你的 softmax 沿著批次的軸做，讓互不相干的序列分同一個總和。分數的哪一個軸在數鍵？",
+            ),
+        ),
+        Mistake(
+            "softmax_over_queries",
+            step(weigh=weighed_along(-2)),
+            both(
+                "Every weight is 1, so the values are simply added up: the softmax runs over the queries, and there is "
+                "only one. Which axis of the scores counts keys?",
+                "每個權重都是 1，等於把值直接加起來：你的 softmax 沿著查詢的軸做，而查詢只有一個。分數的哪一個軸在數鍵？",
+            ),
+        ),
+        Mistake(
+            "no_softmax",
+            step(weigh=lambda scores, visible: scores),
+            both(
+                "The scores themselves weigh the values. Weights are positive and sum to 1: the softmax is missing.",
+                "你直接拿分數當權重。權重要是正的，加起來是 1：少了 softmax。",
+            ),
+        ),
+        Mistake("query_matrix_transposed", with_transposed("w_q"), TRANSPOSED),
+        Mistake("output_matrix_transposed", with_transposed("w_o"), TRANSPOSED),
+        Mistake("square_matrices_transposed", with_transposed("w_q", "w_o"), TRANSPOSED),
+        Mistake("every_matrix_transposed", with_transposed("w_q", "w_k", "w_v", "w_o"), TRANSPOSED),
+        Mistake("divided_by_d_k", step(scale=lambda d_k, d_model: d_k), NO_ROOT),
         Mistake("scale_missing", step(scale=lambda d_k, d_model: 1.0), NO_SCALE),
         Mistake("scale_d_model", step(scale=lambda d_k, d_model: math.sqrt(d_model)), WIDE_SCALE),
         Mistake("no_output_projection", step(finish=lambda heads, x, w_o: heads), NO_OUTPUT),
@@ -847,6 +961,42 @@ exercise(
             ),
         ),
         Mistake(
+            "one_future_token",
+            prefill(visible=lambda n, m: torch.arange(m) <= torch.arange(m - n, m)[:, None] + 1),
+            both(
+                "Every token of a chunk but its last sees one token of the future: your triangle begins one place too far "
+                "to the right. Test the chunk's first query: how many keys may it see?",
+                "一塊裡除了最後一個，每個詞元都多看到一個未來的詞元：你的三角形往右偏了一格。拿這一塊的第一個查詢核對：它看得到幾個鍵？",
+            ),
+        ),
+        Mistake(
+            "mask_inverted",
+            prefill(visible=lambda n, m: ~bottom_right(n, m)),
+            both(
+                "You hide what may be seen and show the future. The last query of a chunk then sees nothing, which gives "
+                "NaN. Is your mask True where a token may look, or where it may not?",
+                "你把看得到的遮住，反而露出未來。每一塊最後的查詢就什麼都看不到，算出 NaN。你的遮罩裡，True 是可以看還是不可以看？",
+            ),
+        ),
+        Mistake(
+            "masked_scores_zero",
+            prefill(weigh=lambda scores, visible: torch.softmax(scores.masked_fill(~visible, 0.0), dim=-1)),
+            both(
+                "You set the masked scores to 0. e to the power 0 is 1, so the future still gets weight. Which score "
+                "becomes the weight 0?",
+                "你把要遮住的分數設成 0。e 的 0 次方是 1，未來還是分到了權重。什麼分數才會變成權重 0？",
+            ),
+        ),
+        Mistake(
+            "masked_after_softmax",
+            prefill(weigh=lambda scores, visible: torch.softmax(scores, dim=-1).masked_fill(~visible, 0.0)),
+            both(
+                "You mask after the softmax. The future is gone from the sum, but not from the denominator: the weights "
+                "that are left do not sum to 1.",
+                "你在 softmax 之後才遮。未來雖然不在加總裡，卻還在分母裡：剩下的權重加起來不是 1。",
+            ),
+        ),
+        Mistake(
             "self_unseen",
             prefill(visible=lambda n, m: torch.arange(m) < torch.arange(m - n, m)[:, None]),
             both(
@@ -933,6 +1083,7 @@ exercise(
             ),
         ),
         Mistake("keys_for_values", prefill(value=lambda x, w_k, w_v: x @ w_k), KEYS_AS_VALUES),
+        Mistake("divided_by_d_k", prefill(scale=lambda d_k, d_model: d_k), NO_ROOT),
         Mistake("scale_missing", prefill(scale=lambda d_k, d_model: 1.0), NO_SCALE),
         Mistake("scale_d_model", prefill(scale=lambda d_k, d_model: math.sqrt(d_model)), WIDE_SCALE),
         Mistake("no_output_projection", prefill(finish=lambda heads, x, w_o: heads), NO_OUTPUT),
@@ -1030,15 +1181,15 @@ exercise(
         ),
         Case(
             "mqa",
-            both("one key–value head, bfloat16", "只有一個鍵值頭，bfloat16"),
-            lambda d: draw_cache(d, 8, 1, torch.bfloat16),
+            both("one key–value head, in int8: one byte a number", "只有一個鍵值頭，用 int8 存：一個數一個位元組"),
+            lambda d: draw_cache(d, 8, 1, torch.int8),
             2,
         ),
         Case("named", both("sizes by name", "用名稱給各個大小"), draw_named_cache),
         Case(
-            "int8",
-            both("keys and values in int8, one byte each", "鍵和值用 int8 存，一個數一個位元組"),
-            lambda d: draw_cache(d, 6, 3, torch.int8),
+            "bfloat16",
+            both("keys and values in bfloat16", "鍵和值用 bfloat16 存"),
+            lambda d: draw_cache(d, 6, 3, torch.bfloat16),
             0.5,
             trap=True,
         ),
@@ -1064,6 +1215,22 @@ exercise(
             "keys_only",
             lambda *sizes, **named: bytes_of(*sizes, **named) // 2,
             both("Half of it: keys and values are both stored.", "只有一半：鍵和值都要存。"),
+        ),
+        Mistake(
+            "counted_twice",
+            lambda *sizes, **named: 2 * bytes_of(*sizes, **named),
+            both(
+                "Twice too much, whatever the dtype: a factor 2 is in it once too often.",
+                "不管 dtype 是什麼，都多了一倍：有個 2 乘了兩次。",
+            ),
+        ),
+        Mistake(
+            "queries_too",
+            lambda *sizes, **named: 3 * bytes_of(*sizes, **named) // 2,
+            both(
+                "You store three vectors for each token. Old queries are never asked again, so they are not kept.",
+                "你替每個詞元存了三個向量。舊的查詢不會再用到，所以不存。",
+            ),
         ),
         Mistake(
             "one_layer",
@@ -1118,6 +1285,14 @@ exercise(
             ),
         ),
         Mistake(
+            "two_bytes_always",
+            bytes_with(dtype=torch.float16),
+            both(
+                "You count two bytes for every number. That is half precision; ask the dtype.",
+                "每個數你都算兩個位元組。那是半精度，要看 dtype 是什麼。",
+            ),
+        ),
+        Mistake(
             "bits",
             lambda *sizes, **named: 8 * bytes_of(*sizes, **named),
             both("Those are bits, eight times as many as bytes.", "這是位元數，是位元組的八倍。"),
@@ -1169,6 +1344,11 @@ def draw_flops(draw: Draw, cached: bool) -> tuple[Any, ...]:
     h = draw.integer(3, 12)
     return draw.integer(20, 2000), h * draw.integer(4, 64), h, cached
 
+
+ONE_MORE = both(
+    "You count one token too many: n already includes the token that is being made.",
+    "多算了一個詞元：n 已經包含正在產生的這一個。",
+)
 
 exercise(
     name="decode_flops",
@@ -1276,6 +1456,51 @@ exercise(
             ),
         ),
         Mistake(
+            "one_row_projected_without",
+            lambda n, d_model, n_heads, cached: flops(n, d_model, 1, 1 if cached else n),
+            both(
+                "Without a cache you project one row only. Nothing is kept then: the keys and values of all n tokens are "
+                "made again.",
+                "沒有快取時，你只投影了一列。那時什麼都沒留下來：全部 n 個詞元的鍵和值都要重算。",
+            ),
+        ),
+        Mistake(
+            "one_row_of_scores_without",
+            lambda n, d_model, n_heads, cached: flops(n, d_model, 1 if cached else n, 1),
+            both(
+                "Without a cache you count one row of scores. Everything is done again then: n queries, n rows.",
+                "沒有快取時，你只算了一列分數。那時全部都要重來：n 個查詢，n 列。",
+            ),
+        ),
+        Mistake(
+            "all_steps_together",
+            lambda n, d_model, n_heads, cached: sum(flops_of(m, d_model, cached) for m in range(1, n + 1)),
+            both(
+                "You add up all steps from the first token to the n-th. Asked is one step, the n-th.",
+                "你把第 1 個到第 n 個的每一步都加起來了。這裡只問一步，就是第 n 步。",
+            ),
+        ),
+        Mistake(
+            "all_steps_together_without",
+            lambda n, d_model, n_heads, cached: (
+                flops_of(n, d_model, True) if cached else sum(flops_of(m, d_model, False) for m in range(1, n + 1))
+            ),
+            both(
+                "Without a cache you add up all steps from the first token to the n-th. Asked is one step, the n-th.",
+                "沒有快取時，你把第 1 個到第 n 個的每一步都加起來了。這裡只問一步，就是第 n 步。",
+            ),
+        ),
+        Mistake(
+            "one_token_more",
+            lambda n, d_model, n_heads, cached: flops_of(n + 1, d_model, cached),
+            ONE_MORE,
+        ),
+        Mistake(
+            "one_key_more",
+            lambda n, d_model, n_heads, cached: flops_of(n + 1 if cached else n, d_model, cached),
+            ONE_MORE,
+        ),
+        Mistake(
             "only_one_key",
             lambda n, d_model, n_heads, cached: flops(1, d_model, 1, 1) if cached else flops(n, d_model, n, n),
             both(
@@ -1299,9 +1524,9 @@ exercise(
                 flops(n, d_model, 1, 1) if cached else flops(n, d_model, n, n) - 2 * n * (n - 1) * d_model
             ),
             both(
-                "You count only the scores below the diagonal. Here the full n × n are counted: the plain product makes them "
-                "all and the mask throws half away.",
-                "你只數了對角線以下的分數。這裡要數完整的 n × n：一般的乘法全部都會算，遮罩再丟掉一半。",
+                "You count only the scores that causality allows. Here the full n × n are counted: the plain product makes "
+                "them all and the mask throws half away.",
+                "你只數了因果遮罩允許的分數。這裡要數完整的 n × n：一般的乘法全部都會算，遮罩再丟掉一半。",
             ),
         ),
         Mistake(
@@ -1386,6 +1611,28 @@ def from_the_end(probabilities: Tensor, u: Tensor) -> Tensor:
     return probabilities.shape[-1] - 1 - walk(probabilities.flip(-1), u)
 
 
+def likely_enough_first(probabilities: Tensor, u: Tensor) -> Tensor:
+    """The first id whose own probability exceeds u; id 0 where none does."""
+    return (probabilities > u[:, None]).long().argmax(dim=-1)
+
+
+def unlikely_counted(probabilities: Tensor, u: Tensor) -> Tensor:
+    return (probabilities <= u[:, None]).sum(dim=-1)
+
+
+def one_u_for_all(probabilities: Tensor, u: Tensor) -> Tensor:
+    return walk(probabilities, u[:1].expand_as(u))
+
+
+def down_the_batch(probabilities: Tensor, u: Tensor) -> Tensor:
+    """Cumulated along the rows of the batch."""
+    return (probabilities.cumsum(dim=0) <= u[:, None]).sum(dim=-1)
+
+
+def down_the_batch_first(probabilities: Tensor, u: Tensor) -> Tensor:
+    return (probabilities.cumsum(dim=0) > u[:, None]).long().argmax(dim=-1)
+
+
 Walk = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -1411,6 +1658,32 @@ def top_k_not_renormalised(draw: Walk) -> Callable[..., Tensor]:
     return lambda logits, k, temperature, u: draw(torch.softmax(logits / temperature, dim=-1) * kept_by_k(logits, k), u)
 
 
+def equal_chances(logits: Tensor, k: int, temperature: float, u: Tensor) -> Tensor:
+    kept = kept_by_k(logits, k).double()
+    return walk(kept / kept.sum(dim=-1, keepdim=True), u)
+
+
+def equal_chances_by_rank(logits: Tensor, k: int, temperature: float, u: Tensor) -> Tensor:
+    order = logits.topk(min(k, logits.shape[-1]), dim=-1).indices
+    return order.gather(-1, (u * order.shape[-1]).long()[:, None])[:, 0]
+
+
+def softmax_down_the_batch(draw: Walk) -> Callable[..., Tensor]:
+    return lambda logits, k, temperature, u: draw(
+        torch.softmax(torch.where(kept_by_k(logits, k), logits, -math.inf) / temperature, dim=0), u
+    )
+
+
+def top_k_overflowing(logits: Tensor, k: int, temperature: float, u: Tensor) -> Tensor:
+    """The exponentials of everything first, then the dropped ones set to 0."""
+    e = (logits / temperature).exp() * kept_by_k(logits, k)
+    return (e.cumsum(dim=-1) / e.sum(dim=-1, keepdim=True) > u[:, None]).long().argmax(dim=-1)
+
+
+def top_k_in_float32(logits: Tensor, k: int, temperature: float, u: Tensor) -> Tensor:
+    return draws_top_k()(logits.float(), k, temperature, u)
+
+
 def top_k_too_large(logits: Tensor, k: int, temperature: float, u: Tensor) -> Tensor:
     smallest = logits.topk(k, dim=-1).values[:, -1:]
     return walk(torch.softmax(logits.masked_fill(logits < smallest, -math.inf) / temperature, dim=-1), u)
@@ -1421,6 +1694,9 @@ def exponentials(x: Tensor) -> Tensor:
     return x.exp() / x.exp().sum(dim=-1, keepdim=True)
 
 
+Place = Callable[[Draw, Tensor], Tensor]
+
+
 def clear_of(draw: Draw, steps: Tensor) -> Tensor:
     """One u for each row, in [0.003, 0.996] and away from every step of the row, where rounding would decide."""
     candidates = 0.003 + 0.993 * torch.rand(8, steps.shape[0], generator=draw.generator, dtype=torch.float64)
@@ -1428,16 +1704,26 @@ def clear_of(draw: Draw, steps: Tensor) -> Tensor:
     return candidates.gather(0, near.long().argmin(dim=0, keepdim=True))[0]
 
 
+def close_to(draw: Draw, steps: Tensor) -> Tensor:
+    """As `clear_of`, but half of the u stand 1e-9 beside a step of their row: float32 sums would decide by chance."""
+    u = clear_of(draw, steps)
+    place = draw.integers(0, steps.shape[-1] - 1, *u.shape)
+    beside = steps.gather(-1, place[:, None])[:, 0] + 1e-9 * (2 * draw.integers(0, 1, *u.shape) - 1)
+    return torch.where((beside > 0.003) & (beside < 0.996) & (draw.integers(0, 1, *u.shape) == 0), beside, u)
+
+
 def draw_logits(draw: Draw, V: int, mean: float, kinds: int = 4, each: int = 60) -> Tensor:
     """A few distributions, each many times, in no order."""
     return draw.normal(kinds, V, mean=mean, std=2.0).repeat(each, 1)[draw.permutation(kinds * each)]
 
 
-def draw_top_k(draw: Draw, V: int, k: int, temperature: float, mean: float = 0.0) -> tuple[Any, ...]:
+def draw_top_k(
+    draw: Draw, V: int, k: int, temperature: float, mean: float = 0.0, place: Place = clear_of
+) -> tuple[Any, ...]:
     logits = draw_logits(draw, V, mean)
     wide = logits.double()
     scores = wide.masked_fill(~kept_by_k(wide, k), -math.inf) / temperature
-    return logits, k, temperature, clear_of(draw, scores.softmax(dim=-1).cumsum(dim=-1))
+    return logits, k, temperature, place(draw, scores.softmax(dim=-1).cumsum(dim=-1))
 
 
 UNUSED_U = both(
@@ -1474,6 +1760,37 @@ BACKWARDS = both(
 NO_MAXIMUM = both(
     "For large logits your exponentials overflow. Subtract the maximum, or let softmax do it.",
     "logits 很大時，你的指數會溢位。先減去最大值，或者交給 softmax。",
+)
+
+FLOAT32_SUMS = both(
+    "Your probabilities are float32 even where the logits are float64. A u close to a step then lands on the wrong side.",
+    "logits 是 float64 時，你的機率卻是 float32。u 很靠近階梯時，就會落到錯的一邊。",
+)
+EQUAL_CHANCES = both(
+    "Among the k kept tokens you draw with equal chances. Their logits decide how likely each is.",
+    "在留下的 k 個詞元裡，你讓每個的機會都一樣。各有多可能，要由 logits 決定。",
+)
+ALWAYS_0 = both(
+    "You return id 0 in every row. Look at the comparison with u: does it hold from the first id on, or nowhere, as it "
+    "would with NaN?",
+    "每一列你都回傳編號 0。看看和 u 的比較：它是不是從第一個編號起就成立，或者因為 NaN 而處處不成立？",
+)
+NOT_CUMULATED = both(
+    "You compare each probability by itself with u. The walk adds up what it has passed: it is the sum so far that is "
+    "compared.",
+    "你拿每個機率單獨去和 u 比。往前走的時候，走過的要加起來：和 u 比的是到目前為止的總和。",
+)
+ONE_U = both(
+    "All rows are drawn with the u of the first row. Every row has a u of its own.",
+    "每一列都用了第一列的 u。每一列都有自己的 u。",
+)
+DOWN_THE_BATCH = both(
+    "You cumulate down the batch. The sum runs along the ids of one row.",
+    "你沿著批次往下累積。要累積的是同一列裡的各個編號。",
+)
+SOFTMAX_DOWN_THE_BATCH = both(
+    "Your softmax runs down the batch. In each row the probabilities of the ids sum to 1.",
+    "你的 softmax 沿著批次的軸做。每一列裡，各個編號的機率加起來才是 1。",
 )
 
 exercise(
@@ -1521,7 +1838,7 @@ exercise(
             0.5,
             trap=True,
         ),
-        float64(lambda d: draw_top_k(d, 9, 4, 1.3), 0.5),
+        float64(lambda d: draw_top_k(d, 9, 4, 1.3, place=close_to), 0.5),
         noncontiguous(lambda d: draw_top_k(d, 10, 5, 1.0), 0.5),
     ],
     mistakes=[
@@ -1581,12 +1898,18 @@ exercise(
         ),
         Mistake(
             "uniform_among_k",
-            draws_top_k(heat=lambda temperature: math.inf),
-            both(
-                "Among the k kept tokens you draw with equal chances. Their logits decide how likely each is.",
-                "在留下的 k 個詞元裡，你讓每個的機會都一樣。各有多可能，要由 logits 決定。",
-            ),
+            equal_chances,
+            EQUAL_CHANCES,
         ),
+        Mistake("uniform_among_k_by_rank", equal_chances_by_rank, EQUAL_CHANCES),
+        Mistake("always_id_0", lambda logits, k, temperature, u: torch.zeros_like(u, dtype=torch.long), ALWAYS_0),
+        Mistake("not_cumulated", draws_top_k(draw=likely_enough_first), NOT_CUMULATED),
+        Mistake("not_cumulated_counted", draws_top_k(draw=unlikely_counted), NOT_CUMULATED),
+        Mistake("one_u_for_all", draws_top_k(draw=one_u_for_all), ONE_U),
+        Mistake("cumulated_down_the_batch", draws_top_k(draw=down_the_batch), DOWN_THE_BATCH),
+        Mistake("cumulated_down_the_batch_first", draws_top_k(draw=down_the_batch_first), DOWN_THE_BATCH),
+        Mistake("softmax_down_the_batch", softmax_down_the_batch(walk), SOFTMAX_DOWN_THE_BATCH),
+        Mistake("softmax_down_the_batch_first", softmax_down_the_batch(walk_or_first), SOFTMAX_DOWN_THE_BATCH),
         Mistake(
             "k_too_large",
             top_k_too_large,
@@ -1602,6 +1925,8 @@ exercise(
             ),
             NO_MAXIMUM,
         ),
+        Mistake("no_max_subtraction_first", top_k_overflowing, NO_MAXIMUM),
+        Mistake("float32_sums", top_k_in_float32, FLOAT32_SUMS),
     ],
     hints=[
         both(
@@ -1722,8 +2047,8 @@ def top_p_without_maximum(logits: Tensor, p: float, temperature: float, u: Tenso
 
 
 def draw_top_p(
-    draw: Draw, V: int, low: float, high: float, temperature: float, mean: float = 0.0
-) -> tuple[Any, ...]:  # fmt: skip
+    draw: Draw, V: int, low: float, high: float, temperature: float, mean: float = 0.0, place: Place = clear_of
+) -> tuple[Any, ...]:
     """p between low and high, away from every sum at which a token more would be kept."""
     logits = draw_logits(draw, V, mean)
     probabilities = (logits.double() / temperature).softmax(dim=-1)
@@ -1731,7 +2056,7 @@ def draw_top_p(
     candidates = [draw.number(low, high) for _ in range(8)]
     p = max(candidates, key=lambda candidate: float((sums - candidate).abs().min())) if low < high else high
     kept = probabilities * nucleus(probabilities, p)
-    return logits, p, temperature, clear_of(draw, kept.cumsum(dim=-1) / kept.sum(dim=-1, keepdim=True))
+    return logits, p, temperature, place(draw, kept.cumsum(dim=-1) / kept.sum(dim=-1, keepdim=True))
 
 
 CROSSING = both(
@@ -1781,7 +2106,7 @@ exercise(
             0.5,
             trap=True,
         ),
-        float64(lambda d: draw_top_p(d, 9, 0.6, 0.9, 1.3), 0.5),
+        float64(lambda d: draw_top_p(d, 9, 0.6, 0.9, 1.3, place=close_to), 0.5),
         noncontiguous(lambda d: draw_top_p(d, 10, 0.6, 0.9, 1.0), 0.5),
     ],
     mistakes=[
@@ -1859,6 +2184,11 @@ exercise(
         Mistake("rank_for_id", draws_top_p(draw=rank_of), RANK),
         Mistake("by_probability", draws_top_p(draw=by_probability), BY_PROBABILITY),
         Mistake("argmax", lambda logits, p, temperature, u: logits.argmax(dim=-1), UNUSED_U),
+        Mistake("always_id_0", lambda logits, p, temperature, u: torch.zeros_like(u, dtype=torch.long), ALWAYS_0),
+        Mistake("not_cumulated", draws_top_p(draw=likely_enough_first), NOT_CUMULATED),
+        Mistake("not_cumulated_counted", draws_top_p(draw=unlikely_counted), NOT_CUMULATED),
+        Mistake("one_u_for_all", draws_top_p(draw=one_u_for_all), ONE_U),
+        Mistake("cumulated_down_the_batch", draws_top_p(draw=down_the_batch), DOWN_THE_BATCH),
         Mistake("one_id_early", draws_top_p(draw=walk_one_early), ONE_EARLY),
         Mistake("backwards", draws_top_p(draw=from_the_end), BACKWARDS),
         Mistake(
@@ -1875,6 +2205,11 @@ exercise(
             ),
         ),
         Mistake("no_max_subtraction", top_p_without_maximum, NO_MAXIMUM),
+        Mistake(
+            "float32_sums",
+            lambda logits, p, temperature, u: draws_top_p()(logits.float(), p, temperature, u),
+            FLOAT32_SUMS,
+        ),
     ],
     hints=[
         both(

@@ -676,7 +676,7 @@ exercise(
             both(
                 "A probability that rounds to 0 has the logarithm −∞. Take the logarithm before rounding can happen: there is a "
                 "function for both steps at once.",
-                "四捨成 0 的機率，對數就是 −∞。要在發生捨入之前取對數：有一個函式把兩步合在一起做。",
+                "捨入成 0 的機率，對數就是 −∞。要在捨入發生之前取對數：有一個函式把兩步合在一起做。",
             ),
         ),
         Mistake(
@@ -691,7 +691,7 @@ exercise(
     hints=[
         both(
             "Write the indices down for N = 4: which positions have something to guess, and which tokens are guessed?",
-            "以 N = 4 為例把下標寫出來：哪些位置有東西要猜？哪些詞元被猜？",
+            "以 N = 4 為例把下標寫出來：哪些位置有東西要猜？要猜的又是哪些詞元？",
         ),
         both(
             "Three tensors of the same shape, one shorter than the sequence: log probabilities of the targets, whether each "

@@ -89,11 +89,30 @@ exercise(
             ),
         ),
         Mistake(
+            "one_too_narrow",
+            lambda n_queries, window, n_keys=None, device=None: inside(steps_back(n_queries, n_keys), window - 1),
+            both(
+                "Your window is one key too narrow: its oldest key is missing. With a window of 1 a query still sees itself.",
+                "你的視窗少看了一個鍵：最舊的那個不見了。視窗是 1 時，查詢仍然看得到自己。",
+            ),
+        ),
+        Mistake(
+            "wrong_way_aligned",
+            lambda n_queries, window, n_keys=None, device=None: inside(
+                steps_back(n_queries, n_keys, n_queries - (n_keys or n_queries)), window
+            ),
+            both(
+                "Right for N = M. With more keys than queries your queries stand before the first key, not at the end of the "
+                "keys: look at the sign of M − N.",
+                "N = M 時是對的。鍵比查詢多時，你的查詢站到第一個鍵前面去了，不是排在鍵的尾端：看看 M − N 的正負號。",
+            ),
+        ),
+        Mistake(
             "two_sided",
             lambda n_queries, window, n_keys=None, device=None: steps_back(n_queries, n_keys).abs() < window,
             both(
                 "Your window reaches as far ahead as it reaches back. This one is causal: nothing after the query.",
-                "你的視窗往後看多遠，也往前看多遠。這裡要的是因果的：查詢之後的都不能看。",
+                "你的視窗往過去看多遠，就往未來看多遠。這裡要的是因果的：查詢之後的都不能看。",
             ),
         ),
         Mistake(
@@ -172,7 +191,7 @@ exercise(
         ),
         both(
             "Query i stands at key position i + M − N. How many steps back may a key lie, at least and at most?",
-            "查詢 i 站在鍵的位置 i + M − N。鍵最少、最多可以在它後面幾步？",
+            "查詢 i 站在鍵的位置 i + M − N。從它往回數，鍵最少、最多可以隔幾步？",
         ),
         both(
             "The steps back run from 0 (itself) to window − 1: two comparisons, joined with &.",
@@ -207,9 +226,17 @@ def numerator(f_q: Tensor, f_k: Tensor, v: Tensor, is_causal: bool) -> Tensor:
     return (f_q @ f_k.mT).tril() @ v if is_causal else f_q @ (f_k.mT @ v)
 
 
-def ratio(f_q: Tensor, f_k: Tensor, v: Tensor, is_causal: bool) -> Tensor:
+def ratio(f_q: Tensor, f_k: Tensor, v: Tensor, is_causal: bool, epsilon: float = 0.0) -> Tensor:
     one = v[..., :1].detach() * 0 + 1  # the value of the denominator
-    return numerator(f_q, f_k, v, is_causal) / numerator(f_q, f_k, one, is_causal)
+    return numerator(f_q, f_k, v, is_causal) / (numerator(f_q, f_k, one, is_causal) + epsilon)
+
+
+EPSILONS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)  # those that one meets in other people's programs
+EPSILON_ADDED = both(
+    "A small number is added to your denominator. φ is above 0, so the sum never is 0; and in float64, where rounding is "
+    "smaller than that number, the weights no longer sum to 1.",
+    "你在分母加了一個很小的數。φ 大於 0，總和不會是 0；而 float64 的捨入比那個數還小，權重加起來就不再是 1。",
+)
 
 
 def with_features(phi: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
@@ -317,6 +344,15 @@ exercise(
             ),
         ),
         Mistake(
+            "relu_plus_one",
+            with_features(lambda x: x.relu() + 1),
+            both(
+                "Your φ is right for positive entries, but all others become 1. Below 0 it should fall, towards 0: is your "
+                "function elu?",
+                "你的 φ 在正的元素是對的，其他卻都變成 1。小於 0 時它應該往 0 下降：你用的是 elu 嗎？",
+            ),
+        ),
+        Mistake(
             "elu_without_one",
             with_features(F.elu),
             both(
@@ -348,6 +384,29 @@ exercise(
                 "只有查詢經過 φ。權重是 φ(q)·φ(k)：鍵也要經過。",
             ),
         ),
+        Mistake(
+            "features_of_scores",
+            lambda q, k, v, is_causal=False: (
+                (w := feature_map(q @ k.mT).tril() if is_causal else feature_map(q @ k.mT))
+                @ v
+                / w.sum(-1, keepdim=True)
+            ),
+            both(
+                "You put the scores q·k through φ. It belongs to q and k, before they are multiplied: only then can the "
+                "bracket move.",
+                "你把分數 q·k 放進 φ。φ 屬於相乘之前的 q 和 k：這樣括號才能移動。",
+            ),
+        ),
+        *[
+            Mistake(
+                f"epsilon_{epsilon:g}",
+                lambda q, k, v, is_causal=False, epsilon=epsilon: ratio(
+                    feature_map(q), feature_map(k), v, is_causal, epsilon
+                ),
+                EPSILON_ADDED,
+            )
+            for epsilon in EPSILONS
+        ],
         Mistake(
             "scaled",
             lambda q, k, v, is_causal=False: ratio(feature_map(q * q.shape[-1] ** -0.5), feature_map(k), v, is_causal),
@@ -398,6 +457,18 @@ exercise(
             both(
                 "Your result does not depend on is_causal: position i sees the keys after it.",
                 "你的結果和 is_causal 無關：位置 i 看得到後面的鍵。",
+            ),
+        ),
+        Mistake(
+            "future_only",
+            lambda q, k, v, is_causal=False: (
+                (w := (feature_map(q) @ feature_map(k).mT).triu()) @ v / w.sum(-1, keepdim=True)
+                if is_causal
+                else linear_attention_plainly(q, k, v)
+            ),
+            both(
+                "Your triangle is the upper one: position i sees itself and what comes later. Rows are queries.",
+                "你留下的是上三角：位置 i 看到的是自己和後面。列是查詢。",
             ),
         ),
         Mistake(
@@ -464,9 +535,12 @@ def written(state: tuple[Tensor, Tensor] | None, k: Tensor, v: Tensor) -> tuple[
     return (S, z) if state is None else (state[0] + S, state[1] + z)
 
 
-def read(q: Tensor, S: Tensor, z: Tensor) -> Tensor:
-    f_q = feature_map(q)
-    return (f_q.unsqueeze(-2) @ S).squeeze(-2) / (f_q * z).sum(dim=-1, keepdim=True)
+def read(q: Tensor, S: Tensor, z: Tensor, epsilon: float = 0.0) -> Tensor:
+    return read_with(feature_map(q), S, z, epsilon)
+
+
+def read_with(f_q: Tensor, S: Tensor, z: Tensor, epsilon: float = 0.0) -> Tensor:
+    return (f_q.unsqueeze(-2) @ S).squeeze(-2) / ((f_q * z).sum(dim=-1, keepdim=True) + epsilon)
 
 
 def nothing_yet(state: tuple[Tensor, Tensor] | None, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -596,6 +670,36 @@ exercise(
                 "你直接用 q 和 k：兩個都要先經過 φ(x) = elu(x) + 1。",
             ),
         ),
+        Mistake(
+            "queries_without_features",
+            lambda state, q, k, v: (read_with(q, *written(state, k, v)), written(state, k, v)),
+            both(
+                "Your state is right, but you read it with q as it is: the query goes through φ too.",
+                "狀態是對的，但你直接用 q 去讀：查詢也要經過 φ。",
+            ),
+        ),
+        Mistake(
+            "normaliser_without_features",
+            lambda state, q, k, v: (
+                read(q, (S := written(state, k, v)[0]), (z := k if state is None else state[1] + k)),
+                (S, z),
+            ),
+            both(
+                "Your z adds up k as it is. Like S, it holds φ(k).",
+                "你的 z 直接加上 k。它和 S 一樣，裝的是 φ(k)。",
+            ),
+        ),
+        *[
+            Mistake(
+                f"epsilon_{epsilon:g}",
+                lambda state, q, k, v, epsilon=epsilon: (
+                    read(q, *written(state, k, v), epsilon),
+                    written(state, k, v),
+                ),
+                EPSILON_ADDED,
+            )
+            for epsilon in EPSILONS
+        ],
         Mistake(
             "old_state_returned",
             lambda state, q, k, v: (read(q, *written(state, k, v)), nothing_yet(state, k, v)),
@@ -923,6 +1027,18 @@ def sizes_swapped(images: Tensor, patch: int) -> Tensor:
     return tiles.permute(0, 2, 4, 1, 3, 5).reshape(B, -1, C * patch**2)
 
 
+def places_and_pixels_swapped(images: Tensor, patch: int) -> Tensor:
+    B, C, H, W = checked(images, patch).shape
+    tiles = images.reshape(B, C, patch, H // patch, patch, W // patch)
+    return tiles.permute(0, 2, 4, 1, 3, 5).reshape(B, -1, C * patch**2)
+
+
+def area_checked(images: Tensor, patch: int) -> Tensor:
+    if images.shape[-2] * images.shape[-1] % patch**2:
+        raise ValueError
+    return unchecked(images, patch)
+
+
 def whole_patches(images: Tensor, patch: int) -> Tensor:
     H, W = images.shape[-2] // patch * patch, images.shape[-1] // patch * patch
     return by_rows(images[..., :H, :W], patch)
@@ -982,6 +1098,16 @@ exercise(
             trap=True,
             raises="ValueError",
         ),
+        Case(
+            "area_divides",
+            both(
+                "neither side is a multiple of the patch, though the number of pixels is one of its: ValueError",
+                "高和寬都不是圖塊的整數倍，像素總數卻是圖塊像素數的整數倍：ValueError",
+            ),
+            lambda d: (d.normal(2, d.integer(1, 3), 4, 9), 6),
+            trap=True,
+            raises="ValueError",
+        ),
         noncontiguous(lambda d: draw_images(d, 2, 3, 2, 2)),
         float64(lambda d: draw_images(d, 2, 2, 3, 2), 0.5),
     ],
@@ -1025,6 +1151,24 @@ exercise(
             both(
                 "Right for square images. Height and width have changed places: the shape is [B, C, H, W].",
                 "正方形的圖是對的。高和寬對調了：形狀是 [B, C, H, W]。",
+            ),
+        ),
+        Mistake(
+            "places_and_pixels_swapped",
+            places_and_pixels_swapped,
+            both(
+                "You split each side into p parts of H/p and W/p pixels. A patch has p pixels a side: the outer of the two "
+                "axes counts patches, the inner one pixels.",
+                "你把每一邊拆成 p 段，每段 H/p、W/p 個像素。一個圖塊每邊是 p 個像素：兩個軸裡，外面的數圖塊，裡面的數像素。",
+            ),
+        ),
+        Mistake(
+            "remainder_of_the_area",
+            area_checked,
+            both(
+                "You check the number of pixels in the whole image. It may divide although height and width do not: 4 × 9 "
+                "pixels and patches of 6 × 6. Each side is to be checked.",
+                "你檢查的是整張圖的像素總數。它可能整除，高和寬卻不能：例如 4 × 9 像素、6 × 6 的圖塊。兩邊要分別檢查。",
             ),
         ),
         Mistake(
@@ -1094,6 +1238,7 @@ def small_vit(
     placed: Callable[[Tensor, Tensor], Tensor] = torch.add,
     last: bool = False,
     chained: bool = True,
+    residual: bool = False,
     pooled: Callable[[Tensor], Tensor] = lambda x: x[:, 0],
     bias: float = 1.0,
 ) -> Callable[..., Tensor]:
@@ -1107,7 +1252,7 @@ def small_vit(
         parts = [class_token.expand(len(images), 1, -1), x]
         first = x = placed(torch.cat(parts[::-1] if last else parts, dim=1), positions)
         for layer in layers:
-            x = layer(x if chained else first)
+            x = layer(x if chained else first) + residual * x
         return pooled(x) @ w_head + bias * b_head
 
     return classify
@@ -1167,6 +1312,14 @@ exercise(
             both(
                 "You divide by 255, as for photographs. These pixels run from 0 to 16.",
                 "你除以 255，那是一般照片的做法。這裡的像素是 0 到 16。",
+            ),
+        ),
+        Mistake(
+            "divided_by_16_twice",
+            small_vit(scale=256.0),
+            both(
+                "Your pixels are 16 times too small: it looks as if they were divided by 16 twice.",
+                "你的像素小了 16 倍：看起來像是除以 16 除了兩次。",
             ),
         ),
         Mistake(
@@ -1245,9 +1398,35 @@ exercise(
             "not_chained",
             small_vit(chained=False),
             both(
-                "Every one of your layers reads the embeddings, and only the last one counts. Each reads what the one "
-                "before it made.",
-                "你的每一層讀的都是最初的嵌入，結果只有最後一層算數。每一層要讀前一層的輸出。",
+                "Only your last layer counts: either every layer reads the embeddings, or the others do not run. Each reads "
+                "what the one before it made.",
+                "只有你的最後一層算數：要不是每一層讀的都是最初的嵌入，就是其他層沒有執行。每一層要讀前一層的輸出。",
+            ),
+        ),
+        Mistake(
+            "residual_added",
+            small_vit(residual=True),
+            both(
+                "You add each layer's input to its output. The layers you are given have their residual connections inside.",
+                "你把每一層的輸入又加到輸出上。這些層裡面已經有殘差連結了。",
+            ),
+        ),
+        Mistake(
+            "final_norm",
+            small_vit(pooled=lambda x: F.layer_norm(x, x.shape[-1:])[:, 0]),
+            both(
+                "You normalise before the head. A norm at the end, where a model has one, comes in the list of layers; the "
+                "head reads what the last of them made.",
+                "你在 head 之前多做了一次正規化。模型結尾若有正規化，會放在 layers 裡；head 讀的就是最後一層的輸出。",
+            ),
+        ),
+        Mistake(
+            "times_sqrt_d",
+            small_vit(placed=lambda x, positions: x * x.shape[-1] ** 0.5 + positions),
+            both(
+                "You multiply the tokens by √d before the positions are added. That belongs to the word table of lesson 08; "
+                "here nothing is scaled but the pixels.",
+                "你在加上位置之前，把詞元乘了 √d。那屬於第 08 課的詞表；這裡只有像素要縮放。",
             ),
         ),
         Mistake(

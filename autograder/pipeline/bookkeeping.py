@@ -1,21 +1,23 @@
 """nbgrader keeps the books: its gradebook gets the points, its formgrader the notebooks. One writer, no execution."""
 
 import hashlib
+import logging
 import shutil
 import signal
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
 from nbconvert.exporters.exporter import ResourcesDict
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat.v4 import new_notebook, new_output
 from nbgrader import preprocessors, utils
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook, MissingEntry, SubmittedAssignment
 from nbgrader.converters import Autograde, GenerateAssignment
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
@@ -26,7 +28,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
-from autograder.pipeline.records import Grade, Record
+from autograder.pipeline.records import LATE, Change, Grade, Record
 
 # For formgrader, which Jupyter opens in the course folder; the steps here take their configuration as an object.
 FORMGRADER = """c = get_config()
@@ -92,19 +94,15 @@ class Books:
             FORMGRADER.format(course=str(self.course.resolve()), out=str(out.resolve()))
             + f"load_subconfig({OWN_SETTINGS!r})\n" * (self.course / OWN_SETTINGS).exists()
         )
-        self.config = course_config(self.course, out / "gradebook.db")
+        self.config = books_config(out)
         # The notebooks are ours but for the answers: their metadata need no check, and nothing is executed.
         self.config.Autograde.sanitize_preprocessors = [
             preprocessors.ClearOutput,
             preprocessors.OverwriteKernelspec,
             preprocessors.OverwriteCells,
         ]
-        self.config.Autograde.autograde_preprocessors = [
-            WriteVerdicts,
-            preprocessors.SaveAutoGrades,
-            preprocessors.AssignLatePenalties,
-        ]
-        self.config.merge(own_settings(self.course))
+        # Penalties follow once all are entered (`assign_penalties`): a due date may be set later than that.
+        self.config.Autograde.autograde_preprocessors = [WriteVerdicts, preprocessors.SaveAutoGrades]
         self.registered: set[str] = set()
 
     def enter(self, record: Record, submission: Submission) -> None:
@@ -115,15 +113,15 @@ class Books:
         """
         lesson, student = record.lesson or "", record.student_id
         done = self.course / "autograded" / student / lesson / "key.txt"
+        folder = self.course / "submitted" / student / lesson
+        stamp = timestamp(submission.received)
         if done.exists() and done.read_text() == record.key:
+            self.hand_in_at(stamp, folder, student, lesson)
             return
         self.register(lesson)
-        folder = self.course / "submitted" / student / lesson
         folder.mkdir(parents=True, exist_ok=True)
         nbformat.write(submission.notebook, folder / f"{lesson}.ipynb")
-        if submission.received is not None:
-            stamp = submission.received.isoformat(sep=" ", timespec="seconds")
-            (folder / "timestamp.txt").write_text(stamp if submission.received.tzinfo else stamp + " UTC")
+        (folder / "timestamp.txt").write_text(stamp)
         with Gradebook(self.config.CourseDirectory.db_url) as book:
             first, _, last = record.student_name.partition(" ")
             book.update_or_create_student(student, first_name=first, last_name=last)
@@ -133,6 +131,15 @@ class Books:
         converter.force = True
         run(converter, f"{student}, {lesson}")
         done.write_text(record.key)
+
+    def hand_in_at(self, stamp: str, folder: Path, student: str, lesson: str) -> None:
+        """Another time of what is in the books already: the same answers came once more, or the clock's zone is another."""
+        path = folder / "timestamp.txt"
+        if not stamp or (path.exists() and path.read_text() == stamp):
+            return
+        with Gradebook(self.config.CourseDirectory.db_url) as book:
+            book.update_or_create_submission(lesson, student, timestamp=stamp)
+        path.write_text(stamp)
 
     def register(self, lesson: str) -> None:
         """Tell the gradebook of a lesson and its graded cells, once for each version of the lesson."""
@@ -153,6 +160,17 @@ class Books:
         run(converter, lesson)
         done.parent.mkdir(exist_ok=True)
         done.write_text(version)
+
+
+def timestamp(received: datetime | None) -> str:
+    """As nbgrader reads it, in UTC. A time without a zone, as in a zip, is the local time of this machine (or of TZ)."""
+    return received.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if received is not None else ""
+
+
+def books_config(out: Path) -> Config:
+    config = course_config(out / "nbgrader", out / "gradebook.db")
+    config.merge(own_settings(out / "nbgrader"))
+    return config
 
 
 def own_settings(course: Path) -> Config:
@@ -196,10 +214,19 @@ def uninterrupted() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ByHand:
-    """What nbgrader knows of a submission and the judge does not: points given by hand, points off for being late."""
+    """What nbgrader knows of a submission and the judge does not.
+
+    Attributes:
+        points: given by hand, by exercise.
+        penalty: points off for being late.
+        hours_late: after the due date, an extension counted.
+        comments: of the instructor, by exercise.
+    """
 
     points: dict[str, float]
     penalty: float = 0.0
+    hours_late: float = 0.0
+    comments: dict[str, str] = field(default_factory=dict)
 
 
 def by_hand(gradebook: Path, student: str, lesson: str) -> ByHand:
@@ -217,4 +244,68 @@ def by_hand(gradebook: Path, student: str, lesson: str) -> ByHand:
             for grade in notebook.grades
             if grade.manual_score is not None
         }
-        return ByHand(points, sum(float(notebook.late_submission_penalty or 0.0) for notebook in submission.notebooks))
+        # The comment on a code answer hangs on its own cell, the points on the check below it.
+        comments = {
+            comment.name.removeprefix("answer-"): str(comment.manual_comment).strip()
+            for notebook in submission.notebooks
+            for comment in notebook.comments
+            if (comment.manual_comment or "").strip()
+        }
+        return ByHand(points, penalty_of(submission), round(seconds_late(submission) / 3600, 2), comments)
+
+
+def penalty_of(submission: SubmittedAssignment) -> float:
+    return sum(float(notebook.late_submission_penalty or 0.0) for notebook in submission.notebooks)
+
+
+def seconds_late(submission: SubmittedAssignment) -> float:
+    """Of a lesson without a due date nothing is late, whatever extension was given."""
+    return float(submission.total_seconds_late) if submission.assignment.duedate is not None else 0.0
+
+
+def assign_penalties(out: Path) -> list[Change]:
+    """Points off for everybody in the books who was late, by the due dates, extensions and settings of now.
+
+    nbgrader's own step does it, so that a plugin of the instructor's is asked as ever.
+
+    Returns:
+        Whose penalty is not what it was.
+
+    Raises:
+        BookkeepingError: if the settings or the plugin fail.
+    """
+    if not (out / "gradebook.db").exists():
+        return []
+    config, found = books_config(out), []
+    quiet = logging.getLogger(f"{__name__}.penalties")  # it would name each late student on the screen
+    quiet.propagate, quiet.disabled = False, True
+    with Gradebook(config.CourseDirectory.db_url) as book:
+        for submission in book.db.query(SubmittedAssignment).all():
+            late, before = seconds_late(submission) > 0, penalty_of(submission)
+            if not late and before:
+                for notebook in submission.notebooks:
+                    notebook.late_submission_penalty = None
+            if late or before:
+                notebooks = [notebook.name for notebook in submission.notebooks] if late else []
+                found.append((submission.student_id, submission.name, notebooks, before))
+        book.db.commit()
+    for student, lesson, notebooks, _ in found:
+        for notebook in notebooks:
+            about = {"notebook": notebook, "assignment": lesson, "student": student}
+            try:
+                step = preprocessors.AssignLatePenalties(config=config, log=quiet)
+                step.preprocess(new_notebook(), {"nbgrader": {**about, "db_url": config.CourseDirectory.db_url}})
+            except Exception as problem:  # a plugin of the instructor's: whatever it trips over
+                why = f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
+                raise BookkeepingError(
+                    f"the penalty for late work set in {out / 'nbgrader' / OWN_SETTINGS} fails ({why})"
+                ) from None
+    changes = []
+    with Gradebook(config.CourseDirectory.db_url) as book:
+        for student, lesson, _, before in found:
+            submission = book.find_submission(lesson, student)
+            after, person = penalty_of(submission), submission.student
+            if round(after - before, 2):
+                name = " ".join(filter(None, (person.first_name, person.last_name)))
+                changes.append(Change(student, name, lesson, LATE, 0.0 - before, 0.0 - after))
+    return changes

@@ -122,10 +122,11 @@ def grade(
         ),
     ] = None,
     roster: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             metavar="CSV",
-            help="The list of the class: Moodle's grading worksheet, Canvas's gradebook, or any table with a column student_id.",
+            help="The list of the class: Moodle's grading worksheet, Canvas's gradebook, or any table with a column student_id; "
+            "may be repeated, with a worksheet for each lesson.",
         ),
     ] = None,
     dask: Annotated[
@@ -149,20 +150,23 @@ def grade(
             print(f"warning: {WITHOUT_WALL}", file=sys.stderr)
         with executor(dask, workers) as pool, bar() as progress:
             records = grade_pile(
-                submissions, out, seed, workers, executor=pool, progress=progress, exercise=exercise, roster=roster,
-                limits=limits,
+                submissions, out, seed, workers, executor=pool, progress=progress, exercise=exercise,
+                rosters=roster or (), limits=limits,
             )  # fmt: skip
         files = read_back(out)[1]
         tell(records, files, out)
         died = sum(record.status == "not run" for record in records)
         now = progress.total - died
         print(f"{now} graded now, {sum(record.status == 'graded' for record in records) - now} as before")
+        unkept = sum(bool(record.fault) and record.status != "not run" for record in records)
+        if unkept:
+            print(f"{unkept} grades were not kept or not entered in nbgrader's books, see grades.csv.", file=sys.stderr)
         if died:
             print(f"{died} submissions were not really run: run the same command again.", file=sys.stderr)
         without = len(files) - len(records) - sum(file.status == "superseded" for file in files)
         if without:
             print(f"{without} files have no row in grades.csv; please report this.", file=sys.stderr)
-    if died or without:
+    if died or unkept or without:
         raise typer.Exit(NOT_RUN)
 
 
@@ -252,6 +256,7 @@ def bar() -> Iterator[Shown]:
 
 def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
     """The class in a few lines: means, frequent mistakes, what needs a look, and where everything is."""
+    from autograder.pipeline.lms import unfinished
     from autograder.pipeline.report import (
         ClassList,
         most_frequent,
@@ -274,7 +279,8 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
         for exercise in lesson.exercises:
             mean = "–" if exercise.mean is None else plain(exercise.mean)
             full = "–" if exercise.mean is None else percent(exercise.counts["full"], len(lesson.totals))
-            table.add_row(exercise.name, mean, plain(exercise.max_points), full)
+            wait = f" ({exercise.counts['wait']} wait)" if exercise.counts["wait"] and exercise.mean is not None else ""
+            table.add_row(exercise.name + wait, mean, plain(exercise.max_points), full)
         table.add_section()
         table.add_row(f"total ({len(lesson.totals)} submissions)", plain(lesson.mean), plain(lesson.max_points), "")
         if lesson.waiting:
@@ -284,11 +290,16 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
         screen.print("Most frequent mistakes:")
         for name, mistake in frequent:
             screen.print(f"  {len(mistake.records)} × {name}: {mistake.message['en']}", markup=False, highlight=False)
-    if looks := things_to_look_at(records, files, ClassList.read(out, records)):
+    about = ClassList.read(out, records)
+    if looks := things_to_look_at(records, files, about):
         screen.print("Needs a look (see class.html):")
         for look in looks:
             screen.print(f"  {look.count} × {words('en', 'look ' + look.kind)}", markup=False, highlight=False)
-    screen.print(f"{len({record.student_id for record in records})} students, {len(records)} rows, written to {out}:")
+    if waiting := sum(map(unfinished, records)):
+        print(
+            f"{waiting} × a written answer waits for your points: until then the grade is left empty in {out / 'lms'}"
+        )
+    screen.print(f"{about.students(records)} students, {len(records) + len(about.missing)} rows, written to {out}:")
     for name, what in WRITTEN.items():
         if (out / name).exists():
             print(f"  {out / name}  {what}")

@@ -43,6 +43,7 @@ class Submission:
     unscored: tuple[str, ...] = ()  # exercises that came into the lesson after the release that was worked on
     unknown_release: bool = False  # `release` is none that the course has had
     platform: str = ""  # "moodle" or "canvas", where one of them named the file
+    pile: tuple[str, ...] = ()  # the lessons that the pile it came with is of
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """From a pile of submissions to grades: collect, run each notebook in the sandbox, judge outside, keep the books."""
 
+import ast
 import fcntl
 import hashlib
 import hmac
@@ -7,7 +8,7 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,11 +22,11 @@ from nbgrader.utils import compute_checksum
 
 from autograder.cases import calls
 from autograder.exercise import Exercise, get
-from autograder.guard import forbidden_in_source, unusual_in_source
+from autograder.guard import MOST_SCANNED, TOO_LONG, forbidden_in_source, parsed, unusual_in_source
 from autograder.judging import MISSING, decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
-from autograder.pipeline.bookkeeping import BookkeepingError, Books
+from autograder.pipeline.bookkeeping import BookkeepingError, Books, assign_penalties
 from autograder.pipeline.collect import Submission, collect
 from autograder.pipeline.kept import Tried, load_tried, save_tried
 from autograder.pipeline.records import Change, Grade, Record, changes_between, grade_of
@@ -36,6 +37,7 @@ from autograder.wire import dumps
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
 ANSWER = "answer-"
 LIMITS = Limits()
+MOST_LISTED = 20  # lines of one submission that the instructor is asked to read
 # Threads wait for their sandboxes side by side; what they compute between, they would only slow down for one another.
 ONE_AT_A_TIME = threading.Lock()
 
@@ -53,11 +55,12 @@ class Inputs:
     secret: bytes
     seed: int | None = None
 
-    def seed_for(self, student: str, exercise: str) -> int:
-        """HMAC(secret, student, exercise): nobody can guess it, and a regrade draws the same."""
+    def seed_for(self, student: str, exercise: str, written: str = "") -> int:
+        """HMAC(secret, student, exercise, what they wrote): nobody can guess it, a regrade draws the same, and who has
+        seen the inputs of one notebook meets others in the next."""
         if self.seed is not None:
             return self.seed
-        message = f"{student}\0{exercise}".encode()
+        message = f"{student}\0{exercise}\0{written}".encode()
         return int.from_bytes(hmac.digest(self.secret, message, "sha256")[:8], "big") >> 1
 
     def fingerprint(self) -> str:
@@ -103,7 +106,7 @@ def grade_submission(
     record = new_record(submission, key)
     if outcome.broken:
         record.status, record.key = "not run", ""  # without its key it is run again next time
-        record.reason += " The sandbox itself failed; run the same command again."
+        record.fault = "The sandbox itself failed; run the same command again."
         return Graded(record, {})
     with ONE_AT_A_TIME:
         tried = {e.name: tried_in(e.name, cells, outcome, fingerprint(plan[e.name])) for e in asked}
@@ -120,6 +123,9 @@ def grade_submission(
                 record.grades.append(judged(get(name), seeds[name], cells, tried[name]))
     record.notes = list(notes(cells, outcome))
     record.unusual = list(unusual(cells, exercises))
+    stopped = [e.name for e in asked if checks_of(e.name, cells) & outcome.stopped.keys()]
+    if stopped:
+        record.reason += f" Stopped within the check of: {', '.join(stopped)}."
     if outcome.ended is not None:
         record.reason += f" Not run to its end: {outcome.ended['en']}."
     return Graded(record, tried)
@@ -144,7 +150,15 @@ def judge_again(
 def seeds_for(submission: Submission, inputs: Inputs) -> dict[str, int]:
     """The seeds of a notebook's exercises: all of the secret that a worker on another machine gets to see."""
     assert submission.notebook is not None
-    return {e.name: inputs.seed_for(submission.student_id, e.name) for e in exercises_of(submission.notebook)}
+    exercises = exercises_of(submission.notebook)
+    own = [cell.source for cell in submission.notebook.cells if is_students(cell)]
+    written = hashlib.sha256("\0".join(own).encode("utf-8", "replace")).hexdigest()
+    return {e.name: inputs.seed_for(submission.student_id, e.name, written) for e in exercises}
+
+
+def is_students(cell: NotebookNode) -> bool:
+    """An answer, or a cell of the student's own."""
+    return bool(cell.metadata.get("nbgrader", {}).get("solution")) or "student" in cell.metadata.get("tags", [])
 
 
 def new_record(submission: Submission, key: str = "") -> Record:
@@ -192,7 +206,24 @@ def fingerprint(plan: Mapping[str, Any]) -> str:
 
 
 def answer_cell(name: str, cells: list[NotebookNode]) -> int | None:
-    return next((i for i, cell in enumerate(cells) if grade_id(cell) == ANSWER + name), None)
+    """The cell that answers an exercise: its own, or the one that its own names (see rebuild.py)."""
+    at = next((i for i, cell in enumerate(cells) if grade_id(cell) == ANSWER + name), None)
+    elsewhere = re.fullmatch(r"# Answered in the cell of (\w+)\.", cells[at].source) if at is not None else None
+    if elsewhere and elsewhere[1] != name:
+        other = next((i for i, cell in enumerate(cells) if grade_id(cell) == ANSWER + elsewhere[1]), None)
+        return at if other is None else other
+    return at
+
+
+def answer_names(name: str, cells: list[NotebookNode]) -> set[str]:
+    """What the check of an exercise takes for the answer: the names in its cell, `check` aside."""
+    source = next((cell.source for cell in cells if check_of(cell) == name), "")
+    tree = parsed(source)
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"check"} if tree else set()
+
+
+def checks_of(name: str, cells: list[NotebookNode]) -> set[int]:
+    return {i for i, cell in enumerate(cells) if check_of(cell) == name}
 
 
 def tried_in(name: str, cells: list[NotebookNode], outcome: Outcome, plan: str) -> Tried:
@@ -217,7 +248,8 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], tried: Trie
     observations = [seen.get(i, MISSING) for i in range(len(exercise.cases))]
     if seen and all(o.not_written for o in seen.values()):
         observations = [Observation(not_written=True)] * len(exercise.cases)
-    verdict = decide(exercise, observations, seed, forbidden_in_source(source, exercise.forbidden, context=code))
+    in_source = forbidden_in_source(source, exercise.forbidden, code, answer_names(exercise.name, cells))
+    verdict = decide(exercise, observations, seed, in_source)
     untried = verdict.written and not verdict.forbidden and len(seen) < len(exercise.cases)
     grade = grade_of(verdict, source, tried.printed, untried and tried.stopped)
     if untried:
@@ -276,18 +308,46 @@ def unscored_grade(cell: NotebookNode, submission: Submission) -> Grade:
 
 
 def unusual(cells: list[NotebookNode], exercises: list[Exercise]) -> Iterator[Text]:
-    """Sentences for the instructor about code that reaches for a forbidden built-in or for the grader itself."""
-    forbidden = sorted({name for exercise in exercises for name in exercise.forbidden})
+    """Sentences for the instructor about code that reaches for a forbidden built-in, for the grader or around the watch.
+
+    One for each line of code, and no more than `MOST_LISTED` of a submission.
+    """
+    lines = list(unusual_lines(cells, exercises))
+    yield from lines[:MOST_LISTED]
+    if len(lines) > MOST_LISTED:
+        more = len(lines) - MOST_LISTED
+        yield both(f"and {more} more lines", f"另外還有 {more} 行")
+
+
+def unusual_lines(cells: list[NotebookNode], exercises: list[Exercise]) -> Iterator[Text]:
+    if sum(len(cell.source) for cell in cells) > MOST_SCANNED:
+        yield both(f"all cells: {TOO_LONG} as a whole", f"所有儲存格合計超過 {MOST_SCANNED} 個字元，沒有整體掃描")
+    everywhere = {name for exercise in exercises for name in exercise.forbidden}
+    of_cell: dict[int | None, set[str]] = {}
+    for exercise in exercises:
+        of_cell.setdefault(answer_cell(exercise.name, cells), set()).update(exercise.forbidden)
+    known = {name for cell in cells for name in defined_in(cell.source)}
     own = 0
-    for cell in cells:
+    for i, cell in enumerate(cells):
         student, name = "student" in cell.metadata.get("tags", []), grade_id(cell) or ""
         own += student
         if not student and not name.startswith(ANSWER):
             continue
         place = f"own cell {own}" if student else name.removeprefix(ANSWER)
         place_zh = f"自己加的第 {own} 個儲存格" if student else name.removeprefix(ANSWER)
-        for seen in unusual_in_source(cell.source, forbidden if student else ()):
-            yield both(f"{place}, line {seen.line}: {seen.name}", f"{place_zh}，第 {seen.line} 行：{seen.name}")
+        forbidden = sorted(everywhere if student else of_cell.get(i, ()))
+        of_line: dict[int, list[str]] = {}
+        for seen in unusual_in_source(cell.source, forbidden, known, scratch=student):
+            of_line.setdefault(seen.line, []).append(seen.name)
+        for line, seen_names in of_line.items():
+            said = ", ".join(seen_names[:5])
+            yield both(f"{place}, line {line}: {said}", f"{place_zh}，第 {line} 行：{said}")
+
+
+def defined_in(source: str) -> set[str]:
+    """Functions and classes that a cell defines at its top."""
+    tree = parsed(source)
+    return {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)} if tree else set()
 
 
 def notes(cells: list[NotebookNode], outcome: Outcome) -> Iterator[Text]:
@@ -317,7 +377,7 @@ def grade(
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
     exercise: str | None = None,
-    roster: Path | None = None,
+    rosters: Sequence[Path] = (),
     limits: Limits = LIMITS,
 ) -> list[Record]:
     """Grade a pile of submissions into the folder `out`; what is already graded there is not run again.
@@ -331,28 +391,35 @@ def grade(
         progress: is told how far the run is.
         exercise: was mended: of what is already graded only this exercise is judged anew, from the answers that are
             kept where it asks the same as before; all other grades stay.
-        roster: the list of the class, see roster.py; it is kept in `out`.
+        rosters: the list of the class, see roster.py; it is kept in `out`.
         limits: of the sandbox.
 
     Returns:
-        A record for every submission and every unreadable file, sorted by student and lesson. Whose points of an exercise
-        are not what they were before this run stands in changes.csv.
+        A record for every submission and every unreadable file, sorted by student and lesson; with those of lessons that
+        were graded into `out` before and do not occur in this pile. Whose points of an exercise are not what they were
+        before this run stands in changes.csv.
 
     Raises:
         CollectError, GradingError, RosterError, SandboxUnavailable: with one line for the instructor.
     """
+    from autograder.pipeline.earlier import kept_from_before, lessons_of
     from autograder.pipeline.report import write_changes, write_reports
-    from autograder.pipeline.roster import keep_roster
+    from autograder.pipeline.roster import keep_rosters, read_rosters
 
     torch.set_num_threads(1)  # the cores belong to the sandboxes
     known_exercise(exercise)
+    class_files = read_rosters(rosters)
     submissions = collect(pile, LESSONS)
+    same_as_released(submissions)
     out.mkdir(parents=True, exist_ok=True)
+    if not (out / ".gitignore").exists():
+        (out / ".gitignore").write_text("*\n")  # personal data: never committed by accident
     with only_run(out):
-        if roster is not None:
-            keep_roster(roster, out)
+        keep_rosters(class_files, out)
         inputs = Inputs(secret_of(out), seed)
         books = Books(out, LESSONS)
+        lessons = lessons_of(submissions)
+        submissions = [replace(s, pile=lessons) for s in submissions]
         records = [new_record(s) for s in submissions if s.notebook is None and s.status != "superseded"]
         changes: list[Change] = []
         todo: list[Task] = []
@@ -383,7 +450,11 @@ def grade(
             if executor is None:
                 pool.shutdown(cancel_futures=True)
                 sandbox.close_all()
+        earlier, their_files = kept_from_before(out, submissions)
+        records += earlier
+        submissions += their_files
         records.sort(key=lambda r: (r.student_id, r.lesson or "", r.source))
+        changes += assign_penalties(out)
         write_reports(out, records, submissions)
         write_changes(out / "changes.csv", changes)
     return records
@@ -425,11 +496,13 @@ class Task:
         if self.only is None or self.known is None:
             return fresh
         if fresh.status != "graded":  # the earlier grades stay, and the earlier key: it is tried again next time
-            return replace(self.known, status=fresh.status, reason=fresh.reason)
+            return replace(self.known, status=fresh.status, reason=fresh.reason, fault=fresh.fault)
         (new,) = fresh.grades
         grades = [new if grade.name == self.only else grade for grade in self.known.grades]
         reason = self.known.reason if self.known.status == "graded" else fresh.reason
-        record = replace(self.known, status="graded", reason=reason, grades=grades, unusual=fresh.unusual, key=self.key)
+        record = replace(
+            self.known, status="graded", reason=reason, fault="", grades=grades, unusual=fresh.unusual, key=self.key
+        )
         take_over(record, self.submission)
         return record
 
@@ -461,14 +534,14 @@ def enter(books: Books, record: Record, submission: Submission) -> None:
         with ONE_AT_A_TIME:
             books.enter(record, submission)
     except BookkeepingError as problem:
-        record.reason, record.key = f"{record.reason} {str(problem)[:300]}.", ""
+        record.fault, record.key = f"{record.fault} {str(problem)[:300]}.".strip(), ""
     except Exception as problem:  # of nbgrader's database, say
         add_fault(record, "It could not be entered in the books", problem)
 
 
 def add_fault(record: Record, what: str, problem: Exception) -> None:
     """The grade stays; without its key the submission is graded again in the next run."""
-    record.reason += f" {what} ({one_line(problem)})."
+    record.fault = f"{record.fault} {what} ({one_line(problem)}).".strip()
     record.key = ""
 
 
@@ -492,6 +565,31 @@ def known_exercise(name: str | None) -> None:
         raise GradingError(str(problem.args[0])) from None
 
 
+def same_as_released(submissions: Iterable[Submission]) -> None:
+    """Refuse where the points of an exercise are not those of the released notebooks, which the books go by.
+
+    Raises:
+        GradingError: with the exercises.
+    """
+    other: dict[str, str] = {}
+    for submission in submissions:
+        for cell in submission.notebook.cells if submission.notebook is not None else ():
+            name = check_of(cell)
+            if name is None or name in other:
+                continue
+            released = float(cell.metadata["nbgrader"]["points"])
+            try:
+                points = get(name).points
+            except KeyError:
+                other[name] = f"{name} ({submission.lesson}) is in the released notebook, but no exercise any more"
+                continue
+            if points != released:
+                where = f"{name} ({submission.lesson})"
+                other[name] = f"{where} has {points:g} points, in the released notebook {released:g}"
+    if other:
+        raise GradingError(f"{'; '.join(other.values())}: run make build first")
+
+
 def finished(future: "Future[Graded]", submission: Submission) -> Graded:
     """What became of a submission; a fault of ours in grading one costs no other its grade."""
     try:
@@ -505,7 +603,7 @@ def finished(future: "Future[Graded]", submission: Submission) -> Graded:
 def failed(submission: Submission, problem: Exception) -> Record:
     record = new_record(submission)
     record.status = "not run"
-    record.reason += f" The grader itself failed ({one_line(problem)}); please report this."
+    record.fault = f"The grader itself failed ({one_line(problem)}); please report this."
     return record
 
 

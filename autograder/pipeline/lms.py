@@ -9,6 +9,7 @@ columns Student, ID, … , Section first, then a column for each assignment, cal
 import re
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -32,7 +33,9 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
     Args:
         records: with points given by hand.
         pages: the feedback page of each record, as a path inside `out`.
-        roster: of the class; Moodle's or Canvas's own file is filled in.
+        roster: of the class; Moodle's or Canvas's own files are filled in.
+
+    A grade is left as it is while a written answer waits for the instructor: it would be a wrong one.
     """
     folder = out / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
@@ -43,13 +46,15 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
     write_gradebook(folder / "gradebook.csv", graded, lessons, roster)
     page_of = {id(record): out / page for record, page in zip(records, pages)}
 
-    filled = best_lesson(roster, graded) if roster is not None and roster.kind == "moodle" else None
+    files = roster.files if roster is not None else ()
+    worksheets = lessons_of([file for file in files if file.kind == "moodle"], graded)
     for lesson in lessons:
         of_lesson = [r for r in graded if r.lesson == lesson]
         theirs = [r for r in of_lesson if r.platform == "moodle"]
-        if roster is not None and lesson == filled:
-            fill_worksheet(folder / f"moodle-{lesson}.csv", of_lesson, roster)
-        elif theirs:
+        its_own = [file for file, of_file in worksheets if of_file == lesson]
+        for i, file in enumerate(its_own, start=1):  # several where groups have worksheets of their own
+            fill_worksheet(folder / f"moodle-{lesson}{f'-{i}' if i > 1 else ''}.csv", of_lesson, file)
+        if theirs and not its_own:
             write_worksheet(folder / f"moodle-{lesson}.csv", theirs)
         if theirs:
             write_feedback(
@@ -58,8 +63,9 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
             )
 
     from_canvas = [r for r in graded if r.platform == "canvas"]
-    if roster is not None and roster.kind == "canvas":
-        fill_canvas(folder / "canvas.csv", graded, lessons, roster)
+    exported = next((file for file in files if file.kind == "canvas"), None)
+    if exported is not None:
+        fill_canvas(folder / "canvas.csv", graded, lessons, exported)
     elif from_canvas:
         write_canvas(folder / "canvas.csv", from_canvas)
 
@@ -67,6 +73,16 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
 def possible(record: Record) -> float:
     """All that could be had: written answers that still wait count, exercises that are not scored do not."""
     return sum(grade.max_points for grade in record.grades if grade.status != "not scored")
+
+
+def unfinished(record: Record) -> bool:
+    """Whether a written answer has no points yet."""
+    return any(grade.status == "by hand" and grade.points is None for grade in record.grades)
+
+
+def final(record: Record) -> str:
+    """The points; "" while they are not all known."""
+    return "" if unfinished(record) else plain(record.points)
 
 
 def scaled(record: Record, maximum: float | None) -> str:
@@ -91,11 +107,11 @@ def write_gradebook(path: Path, graded: Sequence[Record], lessons: Sequence[str]
     for k, lesson in enumerate(lessons, start=2):
         of_lesson = [record for record in graded if record.lesson == lesson]
         for member, record in (by_member(of_lesson, roster) if roster is not None else {}).items():
-            rows[member][k] = plain(record.points)
+            rows[member][k] = final(record)
         for record in of_lesson if roster is None else roster.strangers(of_lesson):
             # Under the id that the file came with: the one in the notebook may be anybody's.
             own = [record.student_id, record.student_name, *[""] * len(lessons)]
-            rows.setdefault(record.student_id, own)[k] = plain(record.points)
+            rows.setdefault(record.student_id, own)[k] = final(record)
     write_table(path, ["ID number", "Full name", *lessons], rows.values())
 
 
@@ -107,31 +123,48 @@ def write_worksheet(path: Path, records: Sequence[Record]) -> None:
     rows = [
         [
             f"Participant {record.student_id}", record.student_name, "", "Submitted for grading",
-            plain(record.points), plain(possible(record)), "Yes", "", "", "",
+            final(record), plain(possible(record)), "Yes", "", "", "",
         ]
         for record in records
     ]  # fmt: skip
     write_table(path, WORKSHEET, rows)
 
 
-def best_lesson(roster: Roster, graded: Sequence[Record]) -> str | None:
-    """The lesson that a worksheet is for. Moodle numbers participants anew in each assignment, so the numbers decide."""
-    platform_ids = {member.platform_id for member in roster.members}
-    count: dict[str, tuple[int, int]] = {}
-    for record in graded:
-        by_number, known = count.get(record.lesson or "", (0, 0))
-        by_number += record.student_id in platform_ids
-        count[record.lesson or ""] = by_number, known + (roster.member_of(record) is not None)
-    best = max(count, key=lambda lesson: count[lesson], default="")
-    return best if any(count.get(best, (0, 0))) else None
+def lessons_of(worksheets: Sequence[Roster], graded: Sequence[Record]) -> list[tuple[Roster, str]]:
+    """The worksheets, each with its lesson. Moodle numbers participants anew in each assignment, so the numbers decide.
+
+    Where nobody's number is in a worksheet, it is for the lesson with most of its students that has no worksheet.
+    """
+    found: list[tuple[Roster, str]] = []
+    others = []
+    for roster in worksheets:
+        platform_ids = {member.platform_id for member in roster.members}
+        lesson = most_common(record for record in graded if record.student_id in platform_ids)
+        if lesson:
+            found.append((roster, lesson))
+        else:
+            others.append(roster)
+    for roster in others:
+        taken = {lesson for _, lesson in found}
+        lesson = most_common(r for r in graded if r.lesson not in taken and roster.member_of(r) is not None)
+        if lesson:
+            found.append((roster, lesson))
+    return found
+
+
+def most_common(records: Iterable[Record]) -> str:
+    count = Counter(record.lesson or "" for record in records).most_common(1)
+    return count[0][0] if count else ""
 
 
 def fill_worksheet(path: Path, records: Sequence[Record], roster: Roster) -> None:
-    """The worksheet as it was downloaded, with grades; rows without a submission stay as they are."""
+    """The worksheet as it was downloaded, with grades; rows without a submission or with one that waits stay as they are."""
     grade = grade_column(roster)
     grades = by_member(records, roster)
     rows = [list(row) for row in roster.rows]
     for member, record in grades.items():
+        if unfinished(record):
+            continue
         maximum = number(cell(rows[member.row], grade + 1))
         rows[member.row] += [""] * (grade + 1 - len(rows[member.row]))
         rows[member.row][grade] = scaled(record, maximum)
@@ -178,7 +211,7 @@ def write_canvas(path: Path, records: Sequence[Record]) -> None:
         row = rows.setdefault(
             record.student_id, [record.student_name, record.student_id, "", "", "", *[""] * len(lessons)]
         )
-        row[len(CANVAS) + lessons.index(record.lesson or "")] = plain(record.points)
+        row[len(CANVAS) + lessons.index(record.lesson or "")] = final(record)
     points = ["    Points Possible", "", "", "", "", *(plain(most[lesson]) for lesson in lessons)]
     write_table(path, [*CANVAS, *lessons], [points, *rows.values()])
 
@@ -199,7 +232,8 @@ def fill_canvas(path: Path, graded: Sequence[Record], lessons: Sequence[str], ro
     for k, lesson in enumerate(lessons):
         of_lesson = [record for record in graded if record.lesson == lesson]
         for member, record in by_member(of_lesson, roster).items():
-            rows[member.row][section + 1 + k] = scaled(record, maxima[lesson])
+            if not unfinished(record):
+                rows[member.row][section + 1 + k] = scaled(record, maxima[lesson])
         if assignments[lesson] is None:
             for row in rows:
                 if "Points Possible" in row[0]:

@@ -297,6 +297,7 @@ _COPY = [
         r"\s*[(（](?P<n>\d+)[)）]$",
     )
 ]
+NAME_LIMIT = 255  # characters
 _ENDING = re.compile(r"(\.ipynb|\.json|\.txt|\.html?|\.py|\.download)$", re.IGNORECASE)
 
 
@@ -306,7 +307,8 @@ def copy_of(name: str) -> tuple[str, bool, int]:
     >>> copy_of("「02_qkv.ipynb」的副本 (2).ipynb")
     ('02_qkv', True, 2)
     """
-    stem, copied, number = name.strip(), False, 0
+    # A name that no disk would take, with thousands of blanks, would keep the patterns busy for minutes.
+    stem, copied, number = re.sub(r"\s+", " ", name[-NAME_LIMIT:]).strip(), False, 0
     while True:
         before = stem
         stem = _ENDING.sub("", stem).strip()

@@ -9,6 +9,8 @@ from autograder.exercise import Verdict
 from autograder.pipeline.whole import write_whole
 from autograder.text import Text
 
+LATE = "(handed in late)"  # in place of an exercise, where points are taken off for it
+
 
 @dataclass
 class Line:
@@ -31,6 +33,7 @@ class Grade:
         message: what went wrong, in both languages; never reference code, inputs or expected values.
         answer: the source of the student's answer cell.
         printed: what the student's answer cell printed or died of.
+        comment: what the instructor has written beside the answer in nbgrader.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Grade:
     lines: list[Line] = field(default_factory=list)
     answer: str = ""
     printed: str = ""
+    comment: str = ""
 
 
 @dataclass
@@ -51,12 +55,14 @@ class Record:
     Attributes:
         status: "graded"; "not run" when the sandbox itself failed; "no submission" for who is only in the roster; else the
             status of a submission with nothing to grade.
-        reason: one or more sentences for the instructor.
+        reason: one or more sentences about the file, for the instructor and the student.
+        fault: sentences for the instructor alone: the grader or the books failed, through no fault of the student's.
         notebook_id: the student id that stands in the notebook, which need not be the one that the file came with.
         platform: "moodle" or "canvas", where one of them wrote the file's name and with it the student's id.
         unusual: what the instructor may like to read in the student's code; it costs no points.
         key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
         penalty: points that nbgrader takes off for a late submission.
+        hours_late: after the due date, an extension counted.
         notes: sentences for the student: cells that were stopped, cells of their own that failed.
     """
 
@@ -75,6 +81,13 @@ class Record:
     platform: str = ""
     unusual: list[Text] = field(default_factory=list)
     penalty: float = 0.0
+    hours_late: float = 0.0
+    fault: str = ""
+
+    @property
+    def told(self) -> str:
+        """All that there is to say to the instructor."""
+        return " ".join(filter(None, (self.reason, self.fault)))
 
     @property
     def points(self) -> float | None:

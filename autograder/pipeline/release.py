@@ -1,4 +1,8 @@
-"""The student repository: lessons, course_lib and the checks. No solutions, no grading, no alternative answers."""
+"""The student repository: lessons, course_lib and the checks. No solved notebooks, no grading, no alternative answers.
+
+The checks compare with references, so these are in `autograder/exercises`, for whoever looks for them. The sandbox that
+grades does not have them, and who hands in a copy of one is reported.
+"""
 
 import re
 import shutil
@@ -8,10 +12,11 @@ from autograder.pipeline.authoring import LANGUAGES, Course, Language, read_cour
 from autograder.pipeline.report import titles_of
 
 # What is released, and what of it stays here.
-RELEASED = ("lessons", "course_lib", "autograder", "LICENSE", "LICENSE-CONTENT")
+RELEASED = ("lessons", "course_lib", "autograder", "LICENSE", "LICENSE-CONTENT", "constraints.txt")
 KEPT_BACK = ("tests", "pipeline", "__main__.py", "__pycache__", ".ipynb_checkpoints")
 SECTIONS = ("build-system", "project", "tool.setuptools", "tool.course")  # of pyproject.toml, with what is below them
-WRITTEN = (*RELEASED, "README.md", "README.zh-TW.md", "pyproject.toml")
+WRITTEN = (*RELEASED, "README.md", "README.zh-TW.md", "pyproject.toml", ".gitignore")
+GITIGNORE = ".venv/\n__pycache__/\n*.egg-info/\n.ipynb_checkpoints/\n"
 BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
 
 README = {
@@ -27,7 +32,18 @@ Open a lesson in Colab, enter your student id and name in the set-up cell, and r
 |---|---|
 {rows}
 
-At home: `pip install -e . jupyterlab` in this folder (Python 3.11 or newer), then `jupyter lab lessons/en`.
+At home, in this folder, with Python 3.11 or newer:
+
+```
+python -m venv .venv
+source .venv/bin/activate          # on Windows: .venv\\Scripts\\activate
+pip install -c constraints.txt -e . jupyterlab
+jupyter lab lessons/en
+```
+
+On Linux without a GPU run `pip install torch=={torch} --index-url https://download.pytorch.org/whl/cpu` before
+the third line: it installs 0.2 GB instead of 6 GB.
+
 How to hand in stands at the end of each lesson.
 """,
     "zh-TW": """\
@@ -42,7 +58,17 @@ How to hand in stands at the end of each lesson.
 |---|---|
 {rows}
 
-在自己的電腦：於此資料夾執行 `pip install -e . jupyterlab`（Python 3.11 以上），再執行 `jupyter lab lessons/zh-TW`。
+在自己的電腦：用 Python 3.11 以上，在這個資料夾執行
+
+```
+python -m venv .venv
+source .venv/bin/activate          # Windows：.venv\\Scripts\\activate
+pip install -c constraints.txt -e . jupyterlab
+jupyter lab lessons/zh-TW
+```
+
+Linux 沒有 GPU 時，先執行 `pip install torch=={torch} --index-url https://download.pytorch.org/whl/cpu`，再執行第三行：只裝 0.2 GB，而不是 6 GB。
+
 繳交方式寫在每一課的最後。
 """,
 }
@@ -78,8 +104,11 @@ def release(root: Path, out: Path) -> list[Path]:
         elif source.exists():
             shutil.copy(source, out / name)
     course = read_course(root)
+    torch = torch_version((root / "constraints.txt").read_text(encoding="utf-8"))
     for language, name in zip(LANGUAGES, ("README.md", "README.zh-TW.md")):
-        (out / name).write_text(README[language].format(rows=lesson_rows(root, course, language)), encoding="utf-8")
+        text = README[language].format(rows=lesson_rows(root, course, language), torch=torch)
+        (out / name).write_text(text, encoding="utf-8")
+    (out / ".gitignore").write_text(GITIGNORE, encoding="utf-8")
     text = (root / "pyproject.toml").read_text(encoding="utf-8")
     (out / "pyproject.toml").write_text(student_project(text), encoding="utf-8")
     return sorted(path.relative_to(out) for name in WRITTEN for path in files_below(out / name))
@@ -102,6 +131,13 @@ def lesson_rows(root: Path, course: Course, language: Language) -> str:
         title = titles_of(path.stem, root / "lessons")[language]
         rows.append(f"| {title} | [![Colab]({BADGE})]({course.colab(path.stem, language)}) |")
     return "\n".join(rows)
+
+
+def torch_version(constraints: str) -> str:
+    found = re.search(r"^torch==(\S+)$", constraints, re.M)
+    if found is None:
+        raise ReleaseError("constraints.txt names no version of torch")
+    return found[1]
 
 
 def student_project(text: str) -> str:

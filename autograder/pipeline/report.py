@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.exercise import get
-from autograder.pipeline.bookkeeping import by_hand
+from autograder.pipeline.bookkeeping import assign_penalties, by_hand
 from autograder.pipeline.collect import Submission, safe_id
 from autograder.pipeline.grading import ANSWER, LESSONS, new_record, record_path
 from autograder.pipeline.lms import write_lms
@@ -59,13 +59,15 @@ def write_reports(
         submissions: every file of the pile.
         lessons: the released notebooks, for the titles.
     """
+    if changes := assign_penalties(out):  # in a run of grade they are known by now, and this finds none
+        write_changes(out / "changes.csv", changes)
     records = [with_manual_points(record, out / "gradebook.db") for record in records]
     about = ClassList.read(out, records)
-    write_grades(out / "grades.csv", [*records, *about.missing])
+    write_grades(out / "grades.csv", [*records, *about.missing], about)
     write_files(out, submissions)
     paths = page_paths(records)
     for record, path in zip(records, paths):
-        write_text(out / path, feedback_page(record, lessons))
+        write_text(out / path, feedback_page(record, lessons, about.shown_id(record)))
     for language in LANGUAGES:
         write_text(out / CLASS_PAGES[language], class_page(records, submissions, paths, language, lessons, about))
     write_lms(out, records, paths, about.roster)
@@ -80,6 +82,7 @@ class ClassList:
         strangers: who is not on it.
         claimed: members of it whom two claim to be in a lesson, and the records that do.
         alike: whose code is the same.
+        numbers: the roster's student number for an id and lesson.
     """
 
     roster: Roster | None = None
@@ -87,6 +90,11 @@ class ClassList:
     strangers: list[Record] = field(default_factory=list)
     claimed: list[tuple[Member, list[Record]]] = field(default_factory=list)
     alike: list[Pair] = field(default_factory=list)
+    numbers: dict[tuple[str, str | None], str] = field(default_factory=dict)
+
+    def shown_id(self, record: Record) -> str:
+        """What a student knows themselves by: the number on the roster, else the id that the file came with."""
+        return self.numbers.get((record.student_id, record.lesson), record.student_id)
 
     @classmethod
     def read(cls, out: Path, records: Sequence[Record]) -> "ClassList":
@@ -94,11 +102,23 @@ class ClassList:
         if roster is None:
             return cls(alike=alike)
         claimed = [(member, found) for (member, _), found in roster.claims(records).items() if len(found) > 1]
-        return cls(roster, roster.missing(records), roster.strangers(records), claimed, alike)
+        whose = {id(r): roster.member_of(r) for pair in alike for r in (pair.one, pair.other)}
+        alike = [pair for pair in alike if whose[id(pair.one)] is None or whose[id(pair.one)] != whose[id(pair.other)]]
+        missing = roster.missing(records)
+        numbers = roster.numbers([*records, *missing])
+        return cls(roster, missing, roster.strangers(records), claimed, alike, numbers)
+
+    def students(self, records: Sequence[Record]) -> int:
+        """How many there are: the list of the class and who is not on it, or all who handed in where there is no list."""
+        listed = len(self.roster.members) if self.roster is not None else 0
+        return listed + len({r.student_id for r in (records if self.roster is None else self.strangers)})
 
 
 def write_changes(path: Path, changes: Sequence[Change]) -> None:
-    """Who has other points than before this run, the losses first; no file where nobody has."""
+    """Who has other points than before this run, the losses first; no file where nobody has.
+
+    Points off for handing in late are a row of their own, below zero.
+    """
     path.unlink(missing_ok=True)
     if changes:
         rows = [
@@ -107,7 +127,7 @@ def write_changes(path: Path, changes: Sequence[Change]) -> None:
         ]
         head = ["student_id", "student_name", "lesson", "exercise", "before", "after", "gain"]
         # A loss is a number, not a formula.
-        write_table(path, head, [[*map(neutral, row[:-1]), row[-1]] for row in rows], as_it_came=True)
+        write_table(path, head, [[*map(neutral, row[:-3]), *row[-3:]] for row in rows], as_it_came=True)
 
 
 def read_back(out: Path) -> tuple[list[Record], list[Submission]]:
@@ -116,13 +136,7 @@ def read_back(out: Path) -> tuple[list[Record], list[Submission]]:
     Raises:
         ReportError: if there was none, or a record is gone.
     """
-    try:
-        rows = json.loads((out / "files.json").read_text(encoding="utf-8"))
-        submissions = [Submission(**{**row, "received": date_of(row["received"])}) for row in rows]
-    except FileNotFoundError:
-        raise ReportError(f"{out} holds no graded class: run grade with --out {out} first") from None
-    except (OSError, ValueError, TypeError, KeyError) as problem:
-        raise ReportError(f"{out / 'files.json'} cannot be read ({problem}): run grade again") from None
+    submissions = read_files(out)
     records = []
     for submission in submissions:
         if submission.status in GRADED:
@@ -134,6 +148,21 @@ def read_back(out: Path) -> tuple[list[Record], list[Submission]]:
         elif submission.status != "superseded":
             records.append(new_record(submission))
     return records, submissions
+
+
+def read_files(out: Path) -> list[Submission]:
+    """The files of the last run, without their notebooks.
+
+    Raises:
+        ReportError: if there was none.
+    """
+    try:
+        rows = json.loads((out / "files.json").read_text(encoding="utf-8"))
+        return [Submission(**{**row, "received": date_of(row["received"])}) for row in rows]
+    except FileNotFoundError:
+        raise ReportError(f"{out} holds no graded class: run grade with --out {out} first") from None
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise ReportError(f"{out / 'files.json'} cannot be read ({problem}): run grade again") from None
 
 
 def date_of(text: str | None) -> datetime | None:
@@ -150,26 +179,35 @@ def with_manual_points(record: Record, gradebook: Path) -> Record:
         replace(grade, points=round(given[grade.name], 2), status="by hand") if grade.name in given else grade
         for grade in record.grades
     ]
-    return replace(record, grades=grades, penalty=books.penalty)
+    grades = [replace(grade, comment=books.comments.get(grade.name, "")) for grade in grades]
+    return replace(record, grades=grades, penalty=books.penalty, hours_late=books.hours_late)
 
 
 # ------------------------------------------------------------------------------------------------- tables
 
 
-def write_grades(path: Path, records: Sequence[Record]) -> None:
-    """One row per student and lesson and per file that could not be graded, one column per exercise."""
+def write_grades(path: Path, records: Sequence[Record], about: ClassList) -> None:
+    """One row per student and lesson and per file that could not be graded, one column per exercise.
+
+    With a roster its number stands beside the id that the file came with, which need not be the same (Moodle's is not).
+    """
     exercises = list(dict.fromkeys(g.name for r in sorted(records, key=lambda r: r.lesson or "") for g in r.grades))
     head = ["student_id", "student_name", "notebook_id", "lesson", "language", "status", "reason", "received"]
-    head += ["points", "max_points", *exercises, "file"]
+    head += ["points", "max_points", "late_points_off", "hours_late", *exercises, "file"]
     rows = []
     for record in records:
         points = {grade.name: grade.points for grade in record.grades}
         rows.append([
             record.student_id, record.student_name, record.notebook_id, record.lesson or "", record.language,
-            record.status, record.reason, record.received,
+            record.status, record.told, record.received,
             plain(record.points), plain(record.max_points if record.grades else None),
+            plain(record.penalty or None), plain(record.hours_late or None),
             *(plain(points.get(name)) for name in exercises), record.source,
         ])  # fmt: skip
+    if about.roster is not None:
+        head.insert(1, "id_number")
+        for record, row in zip(records, rows):
+            row.insert(1, about.numbers.get((record.student_id, record.lesson), ""))
     write_table(path, head, rows)
 
 
@@ -334,11 +372,11 @@ def page_paths(records: Sequence[Record]) -> list[str]:
     return [paths[i] for i in range(len(records))]
 
 
-def feedback_page(record: Record, lessons: Path) -> str:
+def feedback_page(record: Record, lessons: Path, shown_id: str) -> str:
     """The page of one submission, in its language; of a file whose language nobody knows, in both."""
     languages = [record.language] if record.language in LANGUAGES else list(LANGUAGES)
     if record.lesson is None or not record.grades:
-        return render("unread.html.j2", languages[0], languages=languages, record=record)
+        return render("unread.html.j2", languages[0], languages=languages, record=record, shown_id=shown_id)
     title = titles_of(record.lesson, lessons)[languages[0]]
     cells = released_cells(record.lesson, languages[0], lessons)
     released = {cell.get("id", ""): "".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"}
@@ -346,7 +384,9 @@ def feedback_page(record: Record, lessons: Path) -> str:
         replace(grade, answer=fold_docstrings(grade.answer, released.get(ANSWER + grade.name, "")))
         for grade in record.grades
     ]
-    return render("feedback.html.j2", languages[0], record=replace(record, grades=grades), title=title)
+    return render(
+        "feedback.html.j2", languages[0], record=replace(record, grades=grades), title=title, shown_id=shown_id
+    )
 
 
 def fold_docstrings(answer: str, released: str) -> str:
@@ -381,7 +421,7 @@ class ExerciseStatistics:
     """How a class did in one exercise.
 
     Attributes:
-        mean: None as long as answers wait for the instructor, or are not there.
+        mean: of the answers that have points; None as long as all that are there wait for the instructor.
         others: wrong without a recognised mistake.
     """
 
@@ -395,11 +435,13 @@ class ExerciseStatistics:
 
 @dataclass
 class LessonStatistics:
-    """How a class did in one lesson; its totals are of the exercises in which no answer waits for the instructor.
+    """How a class did in one lesson.
 
     Attributes:
-        max_points: of these exercises.
-        waiting: the points of the other exercises.
+        max_points: of the exercises in which somebody has points; what nobody has been graded in yet is left out.
+        waiting: the points of those left out.
+        totals: what each submission has of these so far.
+        shares: the totals as parts of what each could have had so far: an answer that waits costs nothing.
     """
 
     lesson: str
@@ -407,6 +449,7 @@ class LessonStatistics:
     max_points: float
     waiting: float
     totals: list[float]
+    shares: list[float]
     exercises: list[ExerciseStatistics]
 
     @property
@@ -426,8 +469,8 @@ class LessonStatistics:
     def bars(self) -> list[dict[str, Any]]:
         """The histogram of totals, in the coordinates of the template's picture."""
         counts = [0] * BINS
-        for total in self.totals:
-            counts[min(BINS - 1, int(BINS * total / self.max_points)) if self.max_points else 0] += 1
+        for share in self.shares:
+            counts[min(BINS - 1, int(BINS * share))] += 1
         bars = []
         for i, count in enumerate(counts):
             height = round(90 * count / max(counts), 1)
@@ -448,10 +491,15 @@ def statistics(records: Sequence[Record], lessons: Path = LESSONS) -> list[Lesso
 def lesson_statistics(lesson: str, group: Sequence[Record], titles: Text) -> LessonStatistics:
     scored = dict.fromkeys(g.name for r in group for g in r.grades if g.status != "not scored")
     exercises = [exercise_statistics(name, group) for name in scored]
-    known = {e.name: e.max_points for e in exercises if not e.counts["wait"]}
-    waiting = sum(e.max_points for e in exercises if e.counts["wait"])
-    totals = [round(sum(g.points or 0.0 for g in record.grades if g.name in known), 2) for record in group]
-    return LessonStatistics(lesson, titles, sum(known.values()), waiting, totals, exercises)
+    known = {e.name: e.max_points for e in exercises if e.mean is not None}
+    waiting = sum(e.max_points for e in exercises if e.mean is None)
+    totals, shares = [], []
+    for record in group:
+        counted = [g for g in record.grades if g.name in known and g.points is not None]
+        totals.append(round(sum(g.points or 0.0 for g in counted), 2))
+        possible = sum(g.max_points for g in counted)
+        shares.append(totals[-1] / possible if possible else 0.0)
+    return LessonStatistics(lesson, titles, sum(known.values()), waiting, totals, shares, exercises)
 
 
 def exercise_statistics(name: str, group: Sequence[Record]) -> ExerciseStatistics:
@@ -473,7 +521,8 @@ def exercise_statistics(name: str, group: Sequence[Record]) -> ExerciseStatistic
         elif column in ("partial", "none") and grade.lines:
             others.append(record)
     mistakes = sorted(made.values(), key=lambda mistake: -len(mistake.records))
-    average = mean(points) if points and not counts["wait"] else None
+    begun = not counts["wait"] or any(g.status == "by hand" and g.points is not None for _, g in pairs)
+    average = mean(points) if points and begun else None
     return ExerciseStatistics(name, max(g.max_points for _, g in pairs), average, counts, mistakes, others)
 
 
@@ -537,7 +586,7 @@ def things_to_look_at(
     about = about or ClassList()
     repaired = {(s.student_id, s.lesson) for s in submissions if s.status == "repaired"}
     kinds = (
-        "ended", "unread", "claimed", "other id", "release", "stranger", "missing", "not allowed", "alike", "unusual",
+        "ended", "fault", "unread", "claimed", "other id", "release", "stranger", "missing", "not allowed", "alike", "unusual",
         "stopped", "repaired", "superseded", "waiting",
     )  # fmt: skip
     looks = {kind: Look(kind) for kind in kinds}
@@ -545,7 +594,7 @@ def things_to_look_at(
     for record in records:
         reason = reason_text(record.reason)
         if record.status == "not run":
-            looks["ended"].add(record, reason)
+            looks["ended"].add(record, reason_text(record.told))
         elif not record.grades:
             looks["unread"].add(
                 record, both(f"{reason['en']} ({record.source})", f"{reason['zh-TW']}（{record.source}）")
@@ -559,6 +608,8 @@ def things_to_look_at(
                 looks["release"].add(record, grade.message, grade.name)
             elif waits(grade):
                 waiting[grade.name] = waiting.get(grade.name, 0) + 1
+        if record.fault and record.status != "not run":
+            looks["fault"].add(record, reason_text(record.fault))
         for note in record.notes:
             looks["stopped"].add(record, note)
         for found in record.unusual:
@@ -579,12 +630,10 @@ def things_to_look_at(
     for record in about.missing:
         looks["missing"].add(record, reason_text(record.reason))
     for pair in about.alike:
-        for one, other in ((pair.one, pair.other), (pair.other, pair.one)):
-            share = percent(pair.share, 1)
-            name = f"{other.student_name} ({other.student_id})"
-            text = {lang: words(lang, "alike with", name=name, share=share) for lang in LANGUAGES}
-            for exercise in pair.exercises:
-                looks["alike"].add(one, text, exercise)
+        name, share = f"{pair.other.student_name} ({pair.other.student_id})", percent(pair.share, 1)
+        text = {lang: words(lang, "alike with", name=name, share=share) for lang in LANGUAGES}
+        for exercise in pair.exercises:
+            looks["alike"].add(pair.one, text, exercise)
     for submission in submissions:
         if submission.unknown_release and submission.status in GRADED:
             unknown = {lang: words(lang, "unknown release", release=submission.release) for lang in LANGUAGES}
@@ -615,7 +664,7 @@ def class_page(
     pages = {(r.student_id, r.lesson, r.source): quote(path) for r, path in zip(records, paths)}
     graded = [record for record in records if record.grades]
     counts = [
-        ("students", len({record.student_id for record in records})),
+        ("students", about.students(records)),
         ("submissions", len(graded)),
         ("unread", len(records) - len(graded)),
         ("waiting", sum(waits(grade) for record in graded for grade in record.grades)),
@@ -628,7 +677,7 @@ def class_page(
         return pages.get((record.student_id, record.lesson, record.source), "")
 
     return render(
-        "class.html.j2", language, records=[*records, *about.missing], href=href, counts=counts,
+        "class.html.j2", language, records=[*records, *about.missing], href=href, shown_id=about.shown_id, counts=counts,
         lessons=statistics(records, lessons), looks=things_to_look_at(records, submissions, about),
         other_language=other, other_page=CLASS_PAGES[other],
     )  # fmt: skip

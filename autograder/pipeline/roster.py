@@ -1,8 +1,11 @@
 """The list of a class: a CSV file of the learning platform, or one's own. Who is on it and handed in nothing gets a row too.
 
 Three kinds are told apart by their columns: Moodle's grading worksheet of an assignment, Canvas's exported gradebook
-(NTU COOL is a Canvas), and any other table with a column of ids. The file is kept in the folder of grades as it came, so
-that reports and the files for the platform (lms.py) can be made again.
+(NTU COOL is a Canvas), and any other table with a column of ids. The files are kept in the folder of grades as they came,
+so that reports and the files for the platform (lms.py) can be made again.
+
+Moodle numbers the participants of each assignment anew, so a course has a worksheet for each lesson. Several files are one
+class: their rows are joined by the student number.
 """
 
 import csv
@@ -15,13 +18,14 @@ from autograder.pipeline.collect import safe_id
 from autograder.pipeline.records import Record
 from autograder.pipeline.whole import write_whole
 
-FILE = "roster.csv"
+FILE = "roster.csv"  # the next ones are roster-2.csv, …
 # Columns by their headings, in lower case. "identifier" is the number that Moodle's folder names carry.
 NUMBERS = (
     "student_id",
     "student id",
     "studentid",
     "id number",
+    "id 號碼",
     "學號",
     "sis user id",
     "sis login id",
@@ -42,7 +46,8 @@ class Member:
     """A row of the roster.
 
     Attributes:
-        platform_id: the id that the platform writes into the names of submitted files; "" in a table of one's own.
+        platform_id: the id that the platform writes into the names of submitted files; "" in a table of one's own, and where
+            it is another one in each assignment.
         number: the student number, or whatever the first column of ids holds.
         ids: all of these and other names of the student, in lower case.
     """
@@ -56,12 +61,23 @@ class Member:
 
 @dataclass(frozen=True)
 class Roster:
-    """The class. `kind`: "moodle", "canvas" or "plain"; `head` and `rows` are the file as it came."""
+    """The class.
+
+    Attributes:
+        kind: "moodle", "canvas" or "plain"; "several" where files are joined.
+        head, rows: the file as it came.
+        joined: the files that this class is joined from.
+    """
 
     kind: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     members: tuple[Member, ...]
+    joined: tuple["Roster", ...] = ()
+
+    @property
+    def files(self) -> tuple["Roster", ...]:
+        return self.joined or (self,)
 
     def member_of(self, record: Record) -> Member | None:
         """Whose record it is: by the id that the file came with, else by the one typed into the notebook."""
@@ -71,6 +87,12 @@ class Roster:
             if len(found) == 1:
                 return found[0]
         return None
+
+    def numbers(self, records: Sequence[Record]) -> dict[tuple[str, str | None], str]:
+        """The student number of each record's student and lesson, where it is clear whose it is."""
+        unclear = {id(r) for found in self.claims(records).values() if len(found) > 1 for r in found}
+        found = {(r.student_id, r.lesson): self.member_of(r) for r in records if id(r) not in unclear}
+        return {key: member.number for key, member in found.items() if member is not None}
 
     def claims(self, records: Iterable[Record]) -> dict[tuple[Member, str], list[Record]]:
         """The graded records of each member and lesson. Several mean that somebody typed the number of somebody else."""
@@ -100,28 +122,72 @@ class Roster:
         return [record for record in records if self.member_of(record) is None]
 
 
-def keep_roster(path: Path, out: Path) -> None:
-    """Copy a roster into the folder of grades, once it can be read.
+def read_rosters(paths: Iterable[Path]) -> list[tuple[bytes, Roster]]:
+    """The files of a class, each as it came and as it is understood.
 
     Raises:
-        RosterError: if it cannot.
+        RosterError: if one cannot be read.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as problem:
-        raise RosterError(f"{path}: {problem.strerror}") from None
-    parse(data, path.name)
-    write_whole(out / FILE, data)
+    found = []
+    for path in paths:
+        try:
+            data = path.read_bytes()
+        except OSError as problem:
+            raise RosterError(f"{path}: {problem.strerror}") from None
+        found.append((data, parse(data, path.name)))
+    return found
+
+
+def keep_rosters(new: Sequence[tuple[bytes, Roster]], out: Path) -> None:
+    """Copy the files of a class into the folder of grades, in place of those that were there.
+
+    Moodle's worksheets of other assignments stay: a course gives one after the other.
+    """
+    if not new:
+        return
+    earlier = [path.read_bytes() for path in kept_files(out)]
+    kept = []
+    if all(roster.kind == "moodle" for _, roster in new):
+        participants = {m.platform_id for _, roster in new for m in roster.members}
+        for data in earlier:
+            roster = parse(data, FILE)
+            if roster.kind == "moodle" and not participants & {m.platform_id for m in roster.members}:
+                kept.append(data)
+    for path in kept_files(out):
+        path.unlink()
+    for i, data in enumerate([*kept, *(data for data, _ in new)], start=1):
+        write_whole(out / (FILE if i == 1 else f"roster-{i}.csv"), data)
+
+
+def kept_files(out: Path) -> list[Path]:
+    return sorted([*out.glob(FILE), *out.glob("roster-*.csv")], key=lambda path: (len(path.name), path.name))
 
 
 def load_roster(out: Path) -> Roster | None:
-    """The roster kept in the folder of grades, or None.
+    """The class kept in the folder of grades, or None.
 
     Raises:
         RosterError: if it cannot be read.
     """
-    path = out / FILE
-    return parse(path.read_bytes(), str(path)) if path.exists() else None
+    found = [parse(path.read_bytes(), str(path)) for path in kept_files(out)]
+    return joined(found) if found else None
+
+
+def joined(rosters: Sequence[Roster]) -> Roster:
+    """Several files as one class: rows with the same student number are one student."""
+    if len(rosters) == 1:
+        return rosters[0]
+    rows: dict[str, list[Member]] = {}
+    for roster in rosters:
+        for member in roster.members:
+            rows.setdefault(member.number.casefold(), []).append(member)
+    members = []
+    for i, same in enumerate(rows.values()):
+        platform_ids = {member.platform_id for member in same} - {""}
+        own = platform_ids.pop() if len(platform_ids) == 1 else ""
+        ids = frozenset().union(*(member.ids for member in same))
+        members.append(Member(own, same[0].number, same[0].name, ids, i))
+    return Roster("several", (), (), tuple(members), tuple(rosters))
 
 
 def parse(data: bytes, name: str) -> Roster:

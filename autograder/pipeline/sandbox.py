@@ -94,6 +94,7 @@ class Outcome:
         stopped: cells that hung, crashed or ended the interpreter, with the reason.
         ended: why the notebook as a whole was given up, or None.
         broken: the sandbox itself failed; nothing is known of the notebook.
+        came: the cases observed so far in this run of it; a check sends each once.
     """
 
     cells: dict[int, CellOutcome] = field(default_factory=dict)
@@ -101,6 +102,7 @@ class Outcome:
     stopped: dict[int, Text] = field(default_factory=dict)
     ended: Text | None = None
     broken: bool = False
+    came: set[tuple[str, int]] = field(default_factory=set)
 
 
 def run(job: Job) -> Outcome:
@@ -251,6 +253,7 @@ def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
     """Enter one event into the outcome, type-checked: a student's code can have written it."""
     kind, index = event.get("event"), event.get("cell")
     if kind == "stopped":
+        outcome.came.clear()  # the notebook is run again
         if type(index) is int:
             outcome.stopped[index] = stop_text(event.get("reason"), job.limits)
     elif kind == "cell":
@@ -266,6 +269,9 @@ def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
             except WireError:
                 observation = Observation(error="its result could not be read")
             if isinstance(observation, Observation):
+                if (name, case) in outcome.came:  # a check sends one; whose the other is, nobody knows
+                    observation = Observation(error="more than one result came for this case")
+                outcome.came.add((name, case))
                 outcome.observations.setdefault(name, {})[case] = observation
 
 

@@ -1,5 +1,6 @@
 """The command line: one clear line for what goes wrong, and exit codes that scripts can trust."""
 
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -143,6 +144,21 @@ def test_exit_code_is_0_only_if_all_was_run(
     assert run("report", out).exit_code == 0
 
 
+def test_what_the_books_did_not_take_is_told_and_not_a_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record, submission = graded()
+    record.fault = "nbgrader could not take s1, 02_qkv: no space left."
+
+    def grade(pile: Path, out: Path, *arguments: object, **more: object) -> list[Record]:
+        record.save(out / "records" / "s1" / "02_qkv.json")
+        write_reports(out, [record], [submission])
+        return [record]
+
+    monkeypatch.setattr(grading, "grade", grade)
+    result = run("grade", tmp_path, "--out", tmp_path / "out")
+    assert result.exit_code == 1 and "1 grades were not kept or not entered" in result.stderr
+    assert "1 × Graded, but not kept" in result.stdout
+
+
 # ------------------------------------------------------------------------------------------------- options of grade
 
 
@@ -158,10 +174,11 @@ def test_options_reach_the_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(grading, "grade", grade)
     result = run(
-        "grade", tmp_path, "--out", tmp_path / "out", "--exercise", "attend", "--roster", "class.csv", "--seed", 3
-    )
+        "grade", tmp_path, "--out", tmp_path / "out", "--exercise", "attend", "--roster", "class.csv", "--roster", "2.csv",
+        "--seed", 3,
+    )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert (asked["exercise"], asked["roster"], asked["seed"]) == ("attend", Path("class.csv"), 3)
+    assert (asked["exercise"], asked["rosters"], asked["seed"]) == ("attend", [Path("class.csv"), Path("2.csv")], 3)
     assert asked["limits"] == grading.LIMITS and asked["executor"] is None and "warning" not in result.stderr
     result = run("grade", tmp_path, "--out", tmp_path / "out", "--sandbox", "process")
     assert result.exit_code == 0 and result.stderr.startswith("warning: --sandbox process runs the code of every")
@@ -171,9 +188,57 @@ def test_options_reach_the_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_what_an_option_cannot_do_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pile").mkdir()
     (tmp_path / "pile" / "a.ipynb").write_text("{}")
+    bad_list = tmp_path / "list.csv"
+    bad_list.write_text("a,b\n1,2\n")
     call = ("grade", tmp_path / "pile", "--out", tmp_path / "out")
     assert "no exercise is called 'atend'; did you mean attend" in one_line(run(*call, "--exercise", "atend"))
     assert "No such file" in one_line(run(*call, "--roster", tmp_path / "none.csv"))
+    assert "no column of student ids" in one_line(run(*call, "--roster", bad_list))
+    assert not (tmp_path / "out").exists(), "what is wrong with a call leaves nothing behind"
     assert "--sandbox" in one_line(run(*call, "--sandbox", "none"))
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "--dask needs the package distributed" in one_line(run(*call, "--dask", "local"))
+
+
+def test_a_waiting_written_answer_is_told_of(tmp_path: Path) -> None:
+    record, submission = graded()
+    record.grades.append(Grade("03_w1", None, 2, "by hand", both("", "")))
+    record.save(tmp_path / "records" / "s1" / "02_qkv.json")
+    write_reports(tmp_path, [record], [submission])
+    told = run("report", tmp_path)
+    assert told.exit_code == 0 and f"the grade is left empty in {tmp_path / 'lms'}" in told.stdout.replace("\n", " ")
+
+
+# ------------------------------------------------------------------------------------------------- make
+
+
+def made(*words: str) -> str:
+    """What make would run, the environment taken as made."""
+    made = subprocess.run(
+        ["make", "-n", "-o", ".venv/.instructor", *words], cwd=cli.ROOT, capture_output=True, text=True
+    )
+    assert made.returncode == 0, made.stderr
+    return made.stdout.replace("\\\n", " ")
+
+
+def test_make_hands_on_what_it_is_given() -> None:
+    line = made("grade", "SUBMISSIONS=a b.zip", "OUT=grades-03", "ROSTER=Grades-02 x.csv", "EXERCISE=attend")
+    words = shlex.split(line.strip().splitlines()[-1])
+    assert words[1:] == [
+        "-m", "autograder", "grade", "a b.zip", "--out", "grades-03", "--roster", "Grades-02 x.csv", "--exercise", "attend",
+    ]  # fmt: skip
+    assert shlex.split(made("grade", "SUBMISSIONS=a.zip").strip().splitlines()[-1])[3:] == [
+        "grade",
+        "a.zip",
+        "--out",
+        "grades",
+    ]
+    assert shlex.split(made("release", "STUDENT=../s x"))[3:] == ["release", "../s x"]
+
+
+def test_make_help_has_a_line_for_every_target() -> None:
+    text = (cli.ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = [line.split()[1:] for line in text.splitlines() if line.startswith(".PHONY:")]
+    told = subprocess.run(["make", "help"], cwd=cli.ROOT, capture_output=True, text=True).stdout
+    assert sorted(line.split()[1] for line in told.splitlines()) == sorted(phony)
+    assert all(len(line.split()) > 3 for line in told.splitlines())

@@ -653,6 +653,16 @@ def test_an_unknown_lesson_is_a_row(pile: Path, lessons: Path) -> None:
 
 
 @pytest.mark.hostile
+def test_a_name_of_thousands_of_blanks_is_read_at_once(pile: Path, lessons: Path) -> None:
+    """The patterns for copies once took minutes over it."""
+    names = ["02_toy" + " " * 3000 + "b.ipynb", "02_toy" + "_ " * 2000 + "copy1b.ipynb"]
+    with zipfile.ZipFile(pile / "class.zip", "w") as archive:
+        for number, name in enumerate(names):
+            archive.writestr(f"s{number}/{name}", json.dumps(handed_in()))
+    assert [row.status for row in collect(pile, lessons)] == ["ok", "ok"]
+
+
+@pytest.mark.hostile
 def test_paths_out_of_the_archive_and_links_are_refused(tmp_path: Path, lessons: Path) -> None:
     link = zipfile.ZipInfo("s3/02_qkv.ipynb")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16

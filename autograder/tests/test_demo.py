@@ -256,12 +256,13 @@ def test_the_same_mistake_costs_the_same_whatever_the_inputs(student: Student, n
     assert results == {(left_of(name, student.failed[name]), student.mistakes[name])}
 
 
-def test_inputs_come_from_secret_student_and_exercise() -> None:
+def test_inputs_come_from_secret_student_exercise_and_what_they_wrote() -> None:
     inputs = Inputs(b"one")
     assert inputs.seed_for("s", "attend") == Inputs(b"one").seed_for("s", "attend")
     drawn = {Inputs(secret).seed_for(s, e) for secret in (b"one", b"two") for s in "st" for e in ("attend", "entropy")}
     assert len(drawn) == 8 and all(0 <= seed < 1 << 63 for seed in drawn)
-    assert Inputs(b"one", 5).seed_for("s", "attend") == Inputs(b"two", 5).seed_for("t", "entropy") == 5
+    assert inputs.seed_for("s", "attend", "x = 1") not in drawn  # another notebook of the same student
+    assert Inputs(b"one", 5).seed_for("s", "attend", "x") == Inputs(b"two", 5).seed_for("t", "entropy") == 5
     assert len({Inputs(b"one").fingerprint(), Inputs(b"two").fingerprint(), Inputs(b"one", 5).fingerprint()}) == 3
 
 

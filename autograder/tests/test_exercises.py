@@ -354,11 +354,20 @@ def rope_of_float32_angles(x, positions, base=10000.0):
     return torch.cat((a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()), dim=-1).to(x.dtype)
 
 
+def attended_linearly_in_float32(q, k, v, is_causal=False):
+    f_q, f_k, v_32 = torch.nn.functional.elu(q.float()) + 1, torch.nn.functional.elu(k.float()) + 1, v.float()
+    if is_causal:
+        weights = (f_q @ f_k.mT).tril()
+        return (weights @ v_32 / weights.sum(dim=-1, keepdim=True)).to(v.dtype)
+    return (f_q @ (f_k.mT @ v_32) / (f_q @ f_k.sum(dim=-2).unsqueeze(-1))).to(v.dtype)
+
+
 # Wrong answers, the mistake that names each (None: no known one, so no name), and a case that must fail.
 WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
     ("digit_periods", digits_while_positive, "zero_has_no_digits", "zero"),
     ("sinusoidal_positions", table_of_float32_angles, "lower_precision", "float64"),
     ("rope_half_split", rope_of_float32_angles, "lower_precision", "float64"),
+    ("linear_attention", attended_linearly_in_float32, "lower_precision", "float64"),
     ("matmul_as_inner_products", matmul_by_flat_memory, None, "noncontiguous"),
     ("softmax", softmax_by_clamped_differences, None, "minus_infinity"),
     ("softmax", softmax_of_positive_axes, "always_first_axis", "negative_dim"),
@@ -692,6 +701,10 @@ FORBIDDEN_CALLS = {
     "torch.linalg.vecdot": "torch.linalg.vecdot(x, x)",
     "torch.linalg.multi_dot": "torch.linalg.multi_dot([x, x])",
     "torch.nn.functional.linear": "F.linear(x, x[None])",
+    "torch.nn.functional.bilinear": "F.bilinear(x, x, torch.ones(1, 4, 4))",
+    "torch.nn.functional.conv1d": "F.conv1d(x[None, None], x[None, None])",
+    "torch.nn.functional.conv2d": "F.conv2d(x[None, None, None], x[None, None, None])",
+    "torch.sparse.mm": "torch.sparse.mm(torch.eye(4).to_sparse(), torch.eye(4))",
     "torch.softmax": "torch.softmax(x, 0)",
     "torch.log_softmax": "torch.log_softmax(x, 0)",
     "torch.Tensor.softmax": "x.softmax(0)",

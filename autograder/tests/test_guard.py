@@ -1,13 +1,19 @@
 """A forbidden call is seen while the answer runs and in its source; an allowed one never is."""
 
 import contextlib
+import time
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from autograder import get
 from autograder.guard import (
+    MOST_SCANNED,
+    TANGLED,
+    TOO_LONG,
     ForbiddenCall,
     Sighting,
     find,
@@ -16,6 +22,7 @@ from autograder.guard import (
     unusual_in_source,
     watch,
 )
+from autograder.pipeline.authoring import load_lesson, solved_notebook
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 x = torch.ones(1, 2, 3)
@@ -183,11 +190,11 @@ UNUSUAL = {
     "import autograder as A\nA.state.send({})": "autograder.state.send",
     "__import__('sys').modules": "__import__",
     "import sys\nsys.modules['autograder.observe'].watch = 1": "sys.modules",
-    "import gc\ngc.get_objects()": "gc.get_objects",
+    "import gc\ngc.get_objects()": "import gc",
     "F.scaled_dot_product_attention(q, q, q)": SDPA,
     "exec('1')": "exec",
     "getattr(torch, '_soft' + 'max')": "getattr",
-    "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor()": "concurrent.futures.ThreadPoolExecutor",
+    "from concurrent.futures import ThreadPoolExecutor\nThreadPoolExecutor()": "import concurrent.futures.ThreadPoolExecutor",
     "try:\n    1 / 0\nexcept Exception as e:\n    e.__traceback__.tb_frame.f_back": "tb_frame",
     "check.__globals__['observe']": "__globals__",
     "get_ipython().run_cell('x')": "get_ipython",
@@ -226,3 +233,200 @@ def test_torch_s_own_use_of_them_is_none_of_ours():
         torch.nn.utils.parametrizations.orthogonal(nn.Linear(2, 2))(torch.ones(1, 2))
         torch.block_diag(torch.ones(1, 1), torch.ones(2, 2)).norm()
     assert values.tolist() == [1, 2] and seen == []
+
+
+# ------------------------------------------------------------------------------------------------- listed, not guessed
+
+ROUTES = {
+    "a list": "def f(q):\n    return [torch][0].ops.aten.mm(q, q)",
+    "a lambda": "f = (lambda t: t.softmax)(torch)",
+    "a with": "def f(q):\n    with [torch][0] as t:\n        return t",
+    "a match": "def f(q):\n    match torch.nn:\n        case object(scaled_dot_product_attention=g):\n            return g(q)",
+    "a match of the module": "match torch:\n    case object(ops=o):\n        pass",
+    "everything imported": "from torch.nn.functional import *\ndef f(q):\n    return scaled_dot_product_attention(q, q, q)",
+    "attrgetter": "from operator import attrgetter\nattrgetter('ops')",
+    "reduce": "from functools import reduce\nreduce(getattr, ['ops', 'aten'], torch.nn)",
+    "pkgutil": "import pkgutil",
+    "timeit": "from timeit import timeit",
+    "ctypes": "import ctypes\n[ctypes][0]",
+    "a method that runs Python": "def f(q):\n    return torch.zeros(1).apply_(lambda v: v)",
+    "a subclass": "class T(torch.Tensor):\n    pass",
+    "torch asks a class": "class T:\n    @classmethod\n    def __torch_function__(cls, *a): pass",
+    "a dispatch class": "class T:\n    @classmethod\n    def __torch_dispatch__(cls, *a): pass",
+    "as_subclass": "q.as_subclass(T)",
+    "dlpack": "class W:\n    def __dlpack__(self): pass",
+    "dlpack of torch": "from torch.utils.dlpack import to_dlpack",
+    "a thread": "import asyncio",
+    "a file of one's own": "open('tools.py', 'w').write('')",
+    "a path": "from pathlib import Path\nPath('t').write_text('')",
+    "a file, any mode": "open('tools', mode=m)",
+    "a module of one's own": "import tools",
+    "beside the package": "from . import tools",
+    "the observer": "import sys\n[sys][0].modules['autograder.observe'].watch = None",
+    "the package in a list": "import autograder\n[autograder][0].functions.layer_norm",
+    "the package by another name": "import autograder as A",
+    "a part of the package": "from autograder.functions import layer_norm",
+    "file descriptors": "import os\nos.write(3, b'')",
+    "the system by its bare name": "import os\n[os][0]._exit(0)",
+    "the end": "from os import _exit",
+    "an import by its name": "__import__('os')",
+    "frames": "import sys\nsys._getframe(1)",
+    "a name in a text": "run('torch.ops.aten.mm')",
+    "an index": "class N:\n    def __index__(self): return 1",
+    "a hook": "q.register_hook(f)",
+    "pickle": "torch.load('x', weights_only=False)",
+    "grad_fn": "back = p.grad_fn\nback(p)",
+}  # fmt: skip
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("source", ROUTES.values(), ids=ROUTES.keys())
+@pytest.mark.parametrize("scratch", [False, True], ids=["answer", "own cell"])
+def test_a_route_around_the_watch_is_listed(source, scratch):
+    assert unusual_in_source(source, [SDPA], scratch=scratch)
+
+
+HONEST = [
+    'import sys\nIN_COLAB = "google.colab" in sys.modules\nprint(torch.__version__, sys.version)',
+    "import os\nos.environ['X'] = '1'\nos.makedirs(os.path.join('a', 'b'))",
+    "model.eval()\nfor m in model.modules():\n    m.train()",
+    "import re\nre.compile('x')",
+    "print(y.grad_fn)\nassert y.grad_fn is None",
+    "class Block(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.softmax = nn.Identity()\n    def forward(self, x):\n        return self.softmax(x)",
+    "def softmax(x, dim):\n    '''The softmax of torch.ops.'''\n    return x\nsoftmax(x, -1)",
+    "with open('notes.txt') as file:\n    file.read()",
+    "plt.plot(x.detach().numpy(), label='softmax')",
+    "from collections import namedtuple\nfrom dataclasses import dataclass\nfrom tqdm import tqdm\nimport pandas as pd",
+    "check('softmax', softmax)\nhint('softmax')",
+    "import numpy as np\nnp.linalg.norm(x)\nF = np.eye(3)\nprint(F)",
+]
+
+
+@pytest.mark.parametrize("source", HONEST)
+def test_what_honest_notebooks_use_is_not_listed(source):
+    known = ["softmax"] if "hint" in source else []
+    assert unusual_in_source(source, ["torch.softmax", "torch.nn.functional.softmax", SDPA], known, scratch=True) == []
+
+
+def test_no_solved_lesson_is_listed():
+    for path in sorted((Path(__file__).parents[2] / "solutions").glob("*.py")):
+        for cell in solved_notebook(load_lesson(path), "en").cells:
+            name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("answer-")
+            if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
+                assert unusual_in_source(cell.source, get(name).forbidden) == [], name
+
+
+# ------------------------------------------------------------------------------------------------- what the answer reaches
+
+SOFT = ["torch.softmax", "torch.nn.functional.softmax", "torch.nn.functional.layer_norm"]
+OWN = "def softmax(x, dim):\n    e = x.exp()\n    return e / e.sum(dim, keepdim=True)\n"
+BESIDE = [
+    OWN + "assert torch.allclose(softmax(x, -1), torch.softmax(x, -1))",
+    OWN + "print(softmax(x, -1) - F.softmax(x, -1))\nprint(torch.__version__)",
+    OWN + "def compare(x):\n    return torch.softmax(x, -1)\ncompare(x)",
+    OWN + "y = softmax(x, -1)\nprint(y.grad_fn)",
+    OWN + "torch.testing.assert_close(softmax(x, -1), torch.softmax(x, -1))",
+]
+
+
+@pytest.mark.parametrize("source", BESIDE)
+def test_a_comparison_beside_the_answer_costs_nothing(source):
+    assert forbidden_in_source(source, SOFT, answers=["softmax"]) == []
+    if "compare" in source or "allclose" in source:
+        assert unusual_in_source(source, SOFT)
+
+
+USED = [
+    "def helper(x):\n    return torch.softmax(x, -1)\ndef softmax(x, dim):\n    return helper(x)",
+    "def a(x):\n    return b(x)\ndef b(x):\n    return torch.softmax(x, -1)\ndef softmax(x, dim):\n    return a(x)",
+    "best = torch.softmax\ndef softmax(x, dim):\n    return best(x, dim)",
+    "softmax = torch.softmax",
+    "box = []\nbox.append(torch.softmax)\ndef softmax(x, dim):\n    return box[0](x, dim)",
+    "box = {}\nbox['f'] = torch.softmax\ndef softmax(x, dim):\n    return box['f'](x, dim)",
+    "class A:\n    pass\nA.f = torch.softmax\ndef softmax(x, dim):\n    return A.f(x, dim)",
+    "if True:\n    g = torch.softmax\ndef softmax(x, dim):\n    return g(x, dim)",
+    "def fill():\n    global g\n    g = torch.softmax\nfill()\ndef softmax(x, dim):\n    return g(x, dim)",
+    "from torch import softmax",
+    "def softmax(x, dim, f=torch.softmax):\n    return f(x, dim)",
+    "other = torch.softmax",  # it binds no answer: then everything counts
+]
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("source", USED)
+def test_what_the_answer_uses_counts(source):
+    assert forbidden_in_source(source, SOFT, answers=["softmax"])
+
+
+def test_the_own_definition_wins_over_an_import_in_another_cell():
+    scratch = "from torch.nn.functional import layer_norm"
+    own = "def layer_norm(x):\n    return x\nagain = lambda x: layer_norm(x)"
+    assert forbidden_in_source(own, SOFT, scratch) == []
+    assert forbidden_in_source("def f(x):\n    return layer_norm(x)", SOFT, scratch)
+
+
+# ------------------------------------------------------------------------------------------------- much code
+
+
+@pytest.mark.hostile
+def test_tangled_names_take_no_time_and_are_listed():
+    source = "def f():\n    a0 = torch\n" + "".join(f"    a{i % 3} = a{(i + 1) % 3}.x{i}\n" for i in range(300))
+    start = time.perf_counter()
+    forbidden_in_source(source, [SDPA])
+    assert TANGLED in [s.name for s in unusual_in_source(source, [SDPA])]
+    assert time.perf_counter() - start < 3
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    "line",
+    ["x = torch.a.b(1)\n", "!ls\n", "a = b.c\n", "x = " + "[" * 40 + "]" * 40 + "\n"],
+    ids=["calls", "commands", "names", "brackets"],
+)
+@pytest.mark.parametrize("size", [MOST_SCANNED - 100, 500_000])
+def test_much_code_ends_in_seconds(line, size):
+    source = line * (size // len(line))
+    start = time.process_time()
+    forbidden_in_source(source, get("softmax_jacobian").forbidden, source)
+    listed = unusual_in_source(source, get("softmax_jacobian").forbidden)
+    assert time.process_time() - start < 10
+    assert size < MOST_SCANNED or [s.name for s in listed] == [TOO_LONG]
+
+
+# ------------------------------------------------------------------------------------------------- where the watch is blind
+
+
+class ForItself(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return torch.zeros(1)
+
+
+class BelowIt(ForItself):
+    pass
+
+
+BLIND = {
+    "apply_": lambda: torch.zeros(1).apply_(float),
+    "map_": lambda: torch.zeros(1).map_(torch.zeros(1), lambda a, b: a),
+    "an own __torch_function__": lambda: torch.zeros(1).as_subclass(ForItself).abs(),
+    "an inherited one": lambda: torch.zeros(1).as_subclass(BelowIt).abs(),
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("call", BLIND.values(), ids=BLIND.keys())
+def test_what_the_watch_cannot_see_into_is_refused(call):
+    seen: list[Sighting] = []
+    call()
+    with watch([SDPA], seen), pytest.raises(ForbiddenCall):
+        call()
+    assert "cannot see" in seen[0].name
+
+
+def test_parameters_and_modules_are_no_such_thing():
+    seen: list[Sighting] = []
+    with watch([SDPA], seen):
+        nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3)).apply(lambda m: m)(x).sum().backward()
+        nn.Parameter(x) * 2
+    assert seen == []

@@ -2,7 +2,7 @@
 
 import csv
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -30,6 +30,7 @@ CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Homework 02_qkv (77),Exa
 "Lee, Ann",9002,b02,b02@x.tw,A,3,60,60
 "Wu, Eve",9003,b03,b03@x.tw,B,4,70,70
 """
+PLAIN = "student_id,name\nb01,王小明\nb02,Ann Lee\n"
 
 
 def table(path: Path) -> list[list[str]]:
@@ -41,7 +42,7 @@ def table(path: Path) -> list[list[str]]:
 def record(student: str, name: str, points: float, lesson: str = QKV, source: str = "", typed: str = "") -> Record:
     grades = [
         Grade("attend", points, 6, "partial", both("", ""), answer="def attend(q):\n    return q"),
-        Grade("02_w1", None, 2, "by hand", both("", "")),
+        Grade("02_w1", 0.0, 2, "by hand", both("", "")),
     ]
     made = Record(student, name, lesson, "en", source or f"{student}/{lesson}.ipynb", "graded", "", grades=grades)
     made.notebook_id = typed
@@ -105,10 +106,93 @@ def test_what_is_no_roster_is_one_line(tmp_path: Path, data: bytes, words: str) 
     path = tmp_path / "r.csv"
     path.write_bytes(data)
     with pytest.raises(RosterError, match=words) as problem:
-        roster.keep_roster(path, tmp_path)
+        roster.read_rosters([path])
     assert "\n" not in str(problem.value) and not (tmp_path / roster.FILE).exists()
     with pytest.raises(RosterError, match="No such file"):
-        roster.keep_roster(tmp_path / "none.csv", tmp_path)
+        roster.read_rosters([tmp_path / "none.csv"])
+
+
+MOODLE_SCALE = """Identifier,"Full name","ID number",Status,Grade,"Maximum Grade"
+"Participant 200001",王小明,B01,"Submitted for grading",,8.00
+"Participant 200002","Ann Lee",b02,"No submission",,8.00
+"Participant 200003","Eve Wu",b03,"No submission",,8.00
+"""
+
+
+def test_worksheets_of_two_lessons_are_one_class(tmp_path: Path) -> None:
+    """A participant's numbers, one in each assignment, are the same student; who lacks a lesson is told of it alone."""
+    found = roster.joined([parse(text.encode(), "x") for text in (MOODLE_EN, MOODLE_SCALE)])
+    assert [(m.platform_id, m.number, m.name) for m in found.members] == [
+        ("", "b01", "王小明"), ("", "b02", "Ann Lee"), ("", "b03", "Eve Wu"),
+    ]  # fmt: skip
+    records = [moodle("100001", "王小明", 4), moodle("100002", "Ann Lee", 6), moodle("200001", "王小明", 1, SCALE)]
+    assert found.strangers(records) == []
+    assert [(r.student_id, r.lesson) for r in found.missing(records)] == [("b02", SCALE), ("b03", QKV), ("b03", SCALE)]
+    assert found.numbers(records) == {("100001", QKV): "b01", ("100002", QKV): "b02", ("200001", SCALE): "b01"}
+    folder = written(tmp_path, records, found)
+    assert table(folder / "gradebook.csv") == [
+        ["ID number", "Full name", QKV, SCALE], ["b01", "王小明", "4", "1"], ["b02", "Ann Lee", "6", ""],
+        ["b03", "Eve Wu", "", ""],
+    ]  # fmt: skip
+    assert [row[5] for row in table(folder / f"moodle-{QKV}.csv")] == ["Grade", "50", "75", "55.00"]
+    assert [row[4] for row in table(folder / f"moodle-{SCALE}.csv")] == ["Grade", "1", "", ""]
+    assert sorted(path.name for path in folder.glob("moodle*.csv")) == [f"moodle-{QKV}.csv", f"moodle-{SCALE}.csv"]
+
+
+def test_worksheets_of_two_groups_for_one_lesson(tmp_path: Path) -> None:
+    one, other = (parse((MOODLE_EN.split("\n", 1)[0] + "\n" + line).encode(), "x") for line in (
+        "Participant 100001,王小明,b01,,,,100.00,Yes,,,\nParticipant 100009,Zoe,b09,,,,100.00,Yes,,,\n",
+        "Participant 100002,Ann Lee,b02,,,,100.00,Yes,,,\nParticipant 100008,Yo,b08,,,,100.00,Yes,,,\n",
+    ))  # fmt: skip
+    records = [moodle("100001", "王小明", 4), moodle("100002", "Ann Lee", 6)]
+    folder = written(tmp_path, records, roster.joined([one, other]))
+    assert [row[5] for row in table(folder / f"moodle-{QKV}.csv")] == ["Grade", "50", ""]
+    assert [row[5] for row in table(folder / f"moodle-{QKV}-2.csv")] == ["Grade", "75", ""]
+
+
+def test_worksheets_come_one_after_the_other_and_other_lists_replace(tmp_path: Path) -> None:
+    files = {}
+    for name, text in (("qkv", MOODLE_EN), ("scale", MOODLE_SCALE), ("canvas", CANVAS), ("plain", PLAIN)):
+        files[name] = tmp_path / f"{name}.csv"
+        files[name].write_text(text, encoding="utf-8")
+    out = tmp_path / "out"
+    out.mkdir()
+
+    def kept(*names: str) -> list[str]:
+        roster.keep_rosters(roster.read_rosters(files[name] for name in names), out)
+        return [path.read_text(encoding="utf-8") for path in roster.kept_files(out)]
+
+    assert kept("qkv") == [MOODLE_EN] and kept("scale") == [MOODLE_EN, MOODLE_SCALE]
+    assert kept("qkv") == [MOODLE_SCALE, MOODLE_EN], "the same assignment, downloaded anew"
+    loaded = roster.load_roster(out)
+    assert loaded is not None and [m.number.casefold() for m in loaded.members] == ["b01", "b02", "b03"]
+    assert kept() == [MOODLE_SCALE, MOODLE_EN]
+    assert kept("canvas") == [CANVAS] and kept("plain") == [PLAIN] and kept("qkv", "scale") == [MOODLE_EN, MOODLE_SCALE]
+    assert sorted(path.name for path in out.iterdir()) == ["roster-2.csv", "roster.csv"]
+
+
+def test_a_waiting_written_answer_leaves_the_grade_as_it_is(tmp_path: Path) -> None:
+    """Never zero: it would be a wrong grade. What can be had counts it all the same."""
+
+    def class_of(make: Callable[[str, str, float], Record], numbers: tuple[str, str, str]) -> list[Record]:
+        made = [make(number, name, 6) for number, name in zip(numbers, ("王小明", "Ann Lee", "Eve Wu"))]
+        for one in made[1:]:
+            one.grades[1] = Grade("02_w1", None, 2, "by hand", both("", ""))
+        return made
+
+    on_moodle, on_canvas = class_of(moodle, ("100001", "100002", "100003")), class_of(canvas, ("9001", "9002", "9003"))
+    assert [lms.unfinished(made) for made in on_moodle] == [False, True, True]
+    new = table(written(tmp_path / "a", on_moodle) / f"moodle-{QKV}.csv")
+    assert [row[4:6] for row in new[1:]] == [["6", "8"], ["", "8"], ["", "8"]]
+    own = table(written(tmp_path / "b", on_moodle, parse(MOODLE_EN.encode(), "x")) / f"moodle-{QKV}.csv")
+    assert [row[5] for row in own[1:]] == ["75", "", "55.00"]
+    for folder, found in (("a", "100002"), ("b", "b02")):
+        rows = {row[0]: row[2] for row in table(tmp_path / folder / "lms/gradebook.csv")}
+        assert rows[found] == "" and "6" in rows.values()
+    new = table(written(tmp_path / "c", on_canvas) / "canvas.csv")
+    assert [row[5] for row in new[1:]] == ["8", "6", "", ""]
+    own = table(written(tmp_path / "d", on_canvas, parse(CANVAS.encode(), "x")) / "canvas.csv")
+    assert [row[5] for row in own[1:]] == ["20", "15", "3", "4"]
 
 
 def test_who_is_missing_and_who_is_a_stranger() -> None:
@@ -216,9 +300,6 @@ def test_a_typed_id_takes_nobody_s_points_without_a_roster(tmp_path: Path) -> No
         assert sorted(rows[1:]) == [["b01", "王小明", "6"], ["b03", "Eve", "1"]]
 
 
-PLAIN = "student_id,name\nb01,王小明\nb02,Ann Lee\n"
-
-
 @pytest.mark.hostile
 @pytest.mark.parametrize(
     ("text", "file", "column"),
@@ -276,8 +357,13 @@ def test_reports_tell_of_the_roster(tmp_path: Path) -> None:
     (tmp_path / roster.FILE).write_text(MOODLE_EN)
     report.write_reports(tmp_path, made, files)
     rows = {row[0]: row for row in table(tmp_path / "grades.csv")}
-    assert rows["100003"][5:7] == ["no submission", "Nothing was handed in."] and "100002" in rows
+    assert rows["100003"][6:8] == ["no submission", "Nothing was handed in."] and "100002" in rows
+    assert {id_: row[1] for id_, row in rows.items()} == {
+        "student_id": "id_number", "100001": "b01", "100002": "b02", "100003": "b03", "zoe": "",
+    }  # fmt: skip
     page = (tmp_path / "class.html").read_text("utf-8")
+    assert "<bdi>b01</bdi>" in page and "<bdi>b03</bdi>" in page and "<bdi>zoe</bdi>" in page and "100001<" not in page
+    assert "王小明</bdi> (<bdi>b01</bdi>)" in (tmp_path / f"feedback/100001/{QKV}.html").read_text("utf-8")
     assert report.words("en", "look missing") in page and report.words("en", "look stranger") in page
     text = (tmp_path / "feedback/zoe" / f"{QKV}.html").read_text("utf-8")
     assert report.words("en", "status not scored") in text and "3 / 6 points" in text
@@ -329,7 +415,8 @@ def test_the_same_code_after_renaming_is_a_pair_to_look_at() -> None:
     assert [(p.one.student_id, p.other.student_id, p.exercises) for p in pairs] == [("ann", "bob", ("attend",))]
     assert pairs[0].share == 1.0
     looks = {look.kind: look for look in report.things_to_look_at(group, [], report.ClassList(alike=pairs))}
-    assert [entry.messages[0].text["en"] for entry in looks["alike"].entries] == ["Bob (bob): 100% the same", "Ann (ann): 100% the same"]  # fmt: skip
+    (entry,) = looks["alike"].entries  # a pair is told once
+    assert entry.record is pairs[0].one and entry.messages[0].text["en"] == "Bob (bob): 100% the same"
     assert all(record.points == 2 for record in group), "never punished by itself"
 
 

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import nbformat
@@ -21,12 +21,15 @@ from nbgrader.api import Gradebook
 
 from autograder import exercise as catalogue
 from autograder import get
-from autograder.pipeline import cluster, grading, sandbox
+from autograder.pipeline import cluster, grading, report, sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError
+from autograder.pipeline.collect import Submission
 from autograder.pipeline.demo import SNIPPETS, cell_named, released, solutions
+from autograder.pipeline.earlier import kept_from_before, lessons_of
 from autograder.pipeline.grading import GradingError, grade
 from autograder.pipeline.kept import load_tried, save_tried
 from autograder.pipeline.records import Record
+from autograder.pipeline.report import read_back, write_reports
 
 LESSON = "02_qkv"
 STUDENTS = {"ann": {}, "bob": {"attend": "no_softmax", "relevance": "columns_of_K"}, "eve": {"relevance": "zeros"}}
@@ -148,6 +151,71 @@ def test_a_new_file_is_graded_whole_and_another_lesson_is_left_alone(
         grade(pile, out, exercise="entropie")
 
 
+def rows_of(out: Path) -> set[tuple[str, str, str, str]]:
+    with open(out / "grades.csv", encoding="utf-8-sig", newline="") as file:
+        return {(r["student_id"], r["lesson"], r["status"], r["points"]) for r in csv.DictReader(file)}
+
+
+def test_a_second_lesson_in_the_same_folder_keeps_the_first(graded: tuple[Path, Path], tmp_path: Path) -> None:
+    """Its rows, pages, files for the platform and unread files; a pile replaces what there is of its own lessons."""
+    pile, out = tmp_path / "pile", graded[1]
+    shutil.copytree(graded[0], pile)
+    (pile / "eve" / f"{LESSON}.ipynb").write_text("{truncated")
+    grade(pile, out)
+    first = rows_of(out)
+    assert {(s, status) for s, _, status, _ in first} == {("ann", "graded"), ("bob", "graded"), ("eve", "unreadable")}
+    other = tmp_path / "other"
+    (other / "ann").mkdir(parents=True)
+    (other / "ann/03_sqrt_dk.ipynb").write_text(released("03_sqrt_dk", "en"))
+    blank = {("ann", "03_sqrt_dk", "graded", "0")}
+    records = grade(other, out)
+    assert len(records) == 4 and rows_of(out) == first | blank
+    assert "03_sqrt_dk" in (out / "class.html").read_text() and LESSON in (out / "class.html").read_text()
+    with open(out / "lms/gradebook.csv", encoding="utf-8-sig", newline="") as file:
+        by_student = {row["ID number"]: (row[LESSON], row["03_sqrt_dk"]) for row in csv.DictReader(file)}
+    assert by_student["ann"] == ("13", "0") and by_student["bob"][1] == ""
+    assert len(report.read_back(out)[0]) == 4, "make report knows them too"
+    shutil.rmtree(pile / "bob")
+    hand_in(pile, "eve", {})
+    grade(pile, out)
+    full = {(student, LESSON, "graded", "13") for student in ("ann", "eve")}
+    assert rows_of(out) == full | blank, "who is in the new pile no more has no row, a file that was mended one"
+    shutil.rmtree(out / "records/eve")
+    grade(other, out)
+    assert rows_of(out) == full - {("eve", LESSON, "graded", "13")} | blank, "who was deleted stays so"
+
+
+def test_a_lesson_that_one_hands_in_by_mistake_replaces_nobody_else_s(tmp_path: Path) -> None:
+    """One of three: their own row changes; a pile of two or three is the lesson's own."""
+
+    def file(student: str, lesson: str | None, status: str = "ok", source: str = "") -> Submission:
+        path = source or f"{student}/{lesson}.ipynb"
+        made = Submission(student, student, lesson, "en", "v0.1.0", path, None, status, "Read as handed in.")
+        if status == "ok":
+            grading.new_record(made).save(grading.record_path(tmp_path, made))
+        return made
+
+    first = [file(student, LESSON) for student in STUDENTS] + [file("zoe", None, "unreadable", "zoe.docx")]
+    assert lessons_of(first) == (LESSON,)
+    report.write_files(tmp_path, [replace(made, pile=lessons_of(first)) for made in first])
+
+    def kept(*pile: Submission) -> list[str]:
+        return [made.student_id for made in kept_from_before(tmp_path, pile)[1]]
+
+    others = [file(student, "03_sqrt_dk") for student in ("ann", "eve")]
+    assert kept(*others) == ["ann", "bob", "eve", "zoe"]
+    assert kept(*others, file("bob", LESSON)) == ["ann", "eve"] and kept(*others[:1], file("bob", LESSON)) == [
+        "ann",
+        "eve",
+    ]
+    assert kept(file("bob", LESSON), file("ann", LESSON)) == []
+    assert lessons_of([*first, *others[:1]]) == (LESSON,) and lessons_of([]) == ()
+
+
+def test_the_folder_is_never_committed(first_run: tuple[Path, Path]) -> None:
+    assert (first_run[1] / ".gitignore").read_text() == "*\n"
+
+
 def test_the_exercises_of_another_lesson_and_released_texts_do_not_count(
     first_run: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +275,85 @@ def test_what_was_set_in_nbgrader_survives(graded: tuple[Path, Path], monkeypatc
         rows = {row["student_id"]: row for row in csv.DictReader(file)}
     assert rows["ann"]["points"] == "13" and rows["bob"]["relevance"] == "0.75"
     assert rows["eve"]["points"] == "0", "all points off for being late"
+    hours = (datetime(2026, 3, 10).astimezone(UTC) - datetime(2026, 3, 5, tzinfo=UTC)).total_seconds() / 3600
+    off = sum(float(rows["eve"][name]) for name in points(records)["eve"])
+    assert (rows["eve"]["late_points_off"], rows["eve"]["hours_late"]) == (f"{off:g}", f"{hours:g}")
+    assert (rows["ann"]["late_points_off"], rows["ann"]["hours_late"]) == ("", "")
+    page = (out / "feedback/bob" / f"{LESSON}.html").read_text("utf-8")
+    assert "Your instructor" in page and '<p class="message comment">close</p>' in page
+    assert 'class="message comment"' not in (out / "feedback/eve" / f"{LESSON}.html").read_text("utf-8")
+    with open(out / "changes.csv", encoding="utf-8-sig", newline="") as file:
+        (told,) = [row for row in csv.DictReader(file) if row["student_id"] == "eve"]
+    assert (told["exercise"], told["before"], told["after"]) == ("(handed in late)", "0", f"{-off:g}")
+
+
+def total(out: Path) -> dict[str, float]:
+    with open(out / "grades.csv", encoding="utf-8-sig", newline="") as file:
+        return {row["student_id"]: float(row["points"]) for row in csv.DictReader(file)}
+
+
+def test_a_due_date_set_after_grading_holds_for_everybody_in_local_time(
+    graded: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All are in the books already when it is set; 18:00 in Taipei is 10:00 UTC; two minutes decide."""
+    out, pile = graded[1], tmp_path / "pile"
+    shutil.copytree(graded[0], pile)
+    full = total(out)
+    for student, seconds in (("ann", 0), ("bob", -60), ("eve", 60)):
+        moment = datetime(2026, 3, 5, 10, tzinfo=UTC).timestamp() + seconds
+        os.utime(pile / student / f"{LESSON}.ipynb", (moment, moment))
+    monkeypatch.setattr(sandbox, "run", never)
+    monkeypatch.setenv("TZ", "Asia/Taipei")
+    time.tzset()
+    try:
+        grade(pile, out)
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+    assert (out / "nbgrader/submitted/eve" / LESSON / "timestamp.txt").read_text() == "2026-03-05 10:01:00 UTC"
+    (out / "nbgrader/own_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        book.update_or_create_assignment(LESSON, duedate="2026-03-05 18:00:00 Asia/Taipei")
+    write_reports(out, *read_back(out))
+    assert total(out) == full | {"eve": 0.0}
+    with open(out / "changes.csv", encoding="utf-8-sig", newline="") as file:
+        assert [(row["student_id"], row["gain"]) for row in csv.DictReader(file)] == [("eve", f"{-full['eve']:g}")]
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        book.grant_extension(LESSON, "eve", hours=1)
+    write_reports(out, *read_back(out))
+    assert total(out) == full
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        book.grant_extension(LESSON, "eve")
+    (out / "nbgrader/own_config.py").write_text(HALF_OFF)
+    write_reports(out, *read_back(out))
+    assert total(out) == full | {"eve": full["eve"] - 0.5}
+    (out / "nbgrader/own_config.py").write_text(HALF_OFF.replace("0.5", "1 / 0"))
+    with pytest.raises(BookkeepingError, match=r"own_config\.py fails \(ZeroDivisionError"):
+        write_reports(out, *read_back(out))
+
+
+HALF_OFF = """from nbgrader.plugins import LateSubmissionPlugin
+c = get_config()
+class HalfOff(LateSubmissionPlugin):
+    def late_submission_penalty(self, student_id, score, total_seconds_late):
+        return 0.5
+c.AssignLatePenalties.plugin_class = HalfOff
+"""
+
+
+def test_points_that_are_not_the_released_ones_are_refused(
+    graded: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nbgrader's books go by the released notebook: it would take no more points than are written there."""
+    pile, out = graded
+    before = (out / "grades.csv").read_bytes()
+    mend(monkeypatch, "attend", points=3)
+    for exercise in ("attend", None):
+        with pytest.raises(
+            GradingError, match=r"attend \(02_qkv\) has 3 points, in the released notebook 2: run make build first"
+        ):
+            grade(pile, out, exercise=exercise)
+    assert (out / "grades.csv").read_bytes() == before
 
 
 def test_own_settings_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
@@ -290,19 +437,22 @@ def test_a_fault_in_putting_one_submission_away_stops_no_other(
             fault.setattr(grading.Task, "merged", failing(grading.Task.merged, lambda self, fresh: fresh.student_id))
         records = grade(pile, out, exercise="attend" if where != "known books" else None)
     (bob,) = [record for record in records if record.student_id == "bob"]
-    assert len(records) == len(STUDENTS) and type(problem).__name__ in bob.reason and "\n" not in bob.reason
+    assert len(records) == len(STUDENTS) and type(problem).__name__ in bob.fault and "\n" not in bob.fault
     now = points(records)
     assert {s: p for s, p in now.items() if s != "bob"} == {s: p for s, p in before.items() if s != "bob"}
     if where == "earlier record":
         assert (bob.status, bob.grades) == ("not run", [])
     else:
         assert (bob.status, bob.key, now["bob"]) == ("graded", "", before["bob"])
-    assert bob.reason in (out / "files.csv").read_text("utf-8-sig") or bob.reason in (out / "grades.csv").read_text(
+    assert bob.reason == "Read as handed in." and f"{bob.reason} {bob.fault}" in (out / "grades.csv").read_text(
         "utf-8-sig"
     )
+    pages = "".join(page.read_text("utf-8") for page in (out / "feedback/bob").glob("*.html"))
+    assert type(problem).__name__ in (out / "class.html").read_text("utf-8")
+    assert pages and type(problem).__name__ not in pages, "what fails in the books is not the student's"
     monkeypatch.undo()
     again = grade(pile, out)
-    assert points(again) == before and all(type(problem).__name__ not in record.reason for record in again)
+    assert points(again) == before and all(not record.fault for record in again)
 
 
 # ------------------------------------------------------------------------------------------------- killed

@@ -31,6 +31,7 @@ def test_the_paths(student):
         for language in LANGUAGES:
             assert f"lessons/{language}/{lesson}.ipynb" in there
     assert {"README.md", "README.zh-TW.md", "LICENSE", "pyproject.toml", "autograder/check.py"} <= there
+    assert {".gitignore", "constraints.txt"} <= there
     assert {"course_lib/attention.py", "autograder/exercises/l02_qkv.py"} <= there
     for path in there:
         parts = set(path.split("/"))
@@ -123,6 +124,20 @@ def test_rows_of_the_readme(student):
         assert len(rows) == len(LESSONS)
         for lesson, row in zip(LESSONS, rows):
             assert row.startswith(f"| {lesson[:2]} · ") and f"/lessons/{language}/{lesson}.ipynb" in row
+
+
+def test_the_readme_says_how_to_install(student):
+    pinned = (student / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    for name in ("README.md", "README.zh-TW.md"):
+        text = (student / name).read_text(encoding="utf-8")
+        (version,) = re.findall(r"`pip install torch==(\S+) --index-url https://download.pytorch.org/whl/cpu`", text)
+        assert f"torch=={version}" in pinned, "another one would be replaced by the next line"
+        assert "pip install -c constraints.txt -e . jupyterlab\n" in text and ".venv\\Scripts\\activate\n" in text
+
+
+def test_what_students_make_there_is_not_committed(student):
+    ignored = (student / ".gitignore").read_text(encoding="utf-8").split()
+    assert {".venv/", "__pycache__/", ".ipynb_checkpoints/"} <= set(ignored)
 
 
 def test_one_version_everywhere():

@@ -10,15 +10,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from markupsafe import escape
 
 from autograder.exercise import get
-from autograder.pipeline import collect, drafts, pile, rebuild, report
+from autograder.pipeline import collect, drafts, pile, rebuild, report, roster
 from autograder.pipeline.bookkeeping import ByHand
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.glossary import findings
 from autograder.pipeline.records import Grade, Line, Record
 from autograder.pipeline.report import ReportError, read_back, write_reports
 from autograder.pipeline.sandbox import STOPS, Limits, stop_text
+from autograder.pipeline.similar import Pair
 from autograder.text import LANGUAGES, both
 
 LESSON = "02_qkv"
@@ -100,17 +102,17 @@ def test_grades_have_a_row_each(a_class: Path) -> None:
     rows = table(a_class / "grades.csv")
     assert rows[0] == [
         "student_id", "student_name", "notebook_id", "lesson", "language", "status", "reason", "received", "points",
-        "max_points", "attend", "02_w1", "file",
+        "max_points", "late_points_off", "hours_late", "attend", "02_w1", "file",
     ]  # fmt: skip
     assert rows[1] == [
-        "s1", "Ada", "S-1", LESSON, "en", "graded", "Read as handed in.", "2026-03-02 10:00", "4.5", "5", "3", "1.5",
-        "s1.ipynb",
+        "s1", "Ada", "S-1", LESSON, "en", "graded", "Read as handed in.", "2026-03-02 10:00", "4.5", "5", "", "",
+        "3", "1.5", "s1.ipynb",
     ]  # fmt: skip
-    assert rows[2][8:12] == ["0", "3", "0", ""]  # the written answer waits
+    assert rows[2][8:14] == ["0", "3", "", "", "0", ""]  # the written answer waits
     assert rows[4][1] == "'=HYPERLINK(1)"
     assert rows[6] == [
         "s6", "Fay", "", "", "", "unreadable", "It is a .docx file, not a notebook.", "2026-03-02 10:00",
-        "", "", "", "", "fay.docx",
+        "", "", "", "", "", "", "fay.docx",
     ]  # fmt: skip
     assert len(rows) == 7
 
@@ -263,7 +265,8 @@ def test_class_page_counts_mistakes_and_names_what_needs_a_look(a_class: Path, l
     assert report.words(language, "answers wait", count=4) in text
     assert f'href="feedback/s2/{LESSON}.html"' in text and "王小明" in text
     assert "<script" not in text and "<svg" in text
-    assert report.words(language, "waiting for you", points=2) in text
+    assert f'<span class="rest">{report.words(language, "waiting for you", points=2)}</span>' in text
+    assert '<span class="rest">，' not in text
 
 
 def test_the_chinese_class_page_is_chinese(a_class: Path) -> None:
@@ -428,14 +431,61 @@ def test_reasons_in_chinese(reason: str, chinese: str) -> None:
 def test_statistics(a_class: Path, lessons: Path) -> None:
     records, _ = read_back(a_class)
     (lesson,) = report.statistics(records, lessons)
-    # One written answer is graded, four wait: it counts in no total yet, and has no mean.
-    assert lesson.totals == [3, 0, 1.25, 0, 0] and (lesson.max_points, lesson.waiting) == (3, 2)
+    # One written answer is graded, four wait: its points count, and those that wait take nothing off a share.
+    assert lesson.totals == [4.5, 0, 1.25, 0, 0] and (lesson.max_points, lesson.waiting) == (5, 0)
+    assert lesson.shares == [0.9, 0, pytest.approx(1.25 / 3), 0, 0]
     first, written = lesson.exercises
     assert first.counts == {"full": 1, "partial": 1, "none": 2, "not started": 1, "wait": 0}
     assert first.mean == pytest.approx(4.25 / 5)
-    assert written.counts["wait"] == 4 and written.mean is None
+    assert written.counts["wait"] == 4 and written.mean == 1.5
     assert [bar["count"] for bar in lesson.bars] == [3, 0, 0, 0, 1, 0, 0, 0, 0, 1]
     assert [(name, len(made.records)) for name, made in report.most_frequent([lesson])] == [("attend", 2)]
+    (lesson,) = report.statistics(records[1:], lessons)  # nobody's is graded: it is in no total, and has no mean
+    assert lesson.totals == [0, 1.25, 0, 0] and (lesson.max_points, lesson.waiting) == (3, 2)
+    assert lesson.exercises[1].mean is None
+
+
+def test_everybody_on_the_list_is_counted_once(a_class: Path) -> None:
+    records, _ = read_back(a_class)
+    assert report.ClassList().students(records) == 6
+    listed = roster.parse(b"student_id,name\ns1,Ada\ns2,Bo\ns9,Zoe\n", "class.csv")
+    about = report.ClassList(listed, listed.missing(records), listed.strangers(records))
+    assert about.students(records) == 3 + 4 and [r.student_id for r in about.missing] == ["s9"]
+
+
+def test_nobody_is_alike_with_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who hands in again under another of their ids is one student of the list; two strangers are two."""
+    rows = [record(student, student, "en", attend("full", 3)) for student in ("s1", "ada", "x1", "x2")]
+    pairs = [Pair(rows[0], rows[1], 1.0, ("attend",)), Pair(rows[2], rows[3], 1.0, ("attend",))]
+    monkeypatch.setattr(report, "similar_pairs", lambda records: pairs)
+    assert report.ClassList.read(tmp_path, rows).alike == pairs
+    (tmp_path / "roster.csv").write_text("student_id,username,name\ns1,ada,Ada\ns2,bo,Bo\n")
+    assert report.ClassList.read(tmp_path, rows).alike == pairs[1:]
+
+
+def test_a_comment_reaches_the_student(tmp_path: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside points, beside an answer that waits, and where nothing was answered; as text."""
+    said = {"02_w1": "Why <b>rows</b>?\nSay more.", "attend": "Begin with q."}
+    monkeypatch.setattr(report, "by_hand", lambda *of: ByHand({}, comments=said))
+    blank = Grade("attend", 0, 3, "not started", both("Not started.", "尚未作答。"))
+    for language in LANGUAGES:
+        write_reports(tmp_path / "out", [record("s1", "Ada", language, *grades(blank))], [], lessons)
+        text = (tmp_path / f"out/feedback/s1/{LESSON}.html").read_text("utf-8")
+        assert "Why &lt;b&gt;rows&lt;/b&gt;?\nSay more." in text and "Begin with q." in text
+        assert text.count(str(escape(report.words(language, "comment")))) == 2
+
+
+def test_a_fault_of_ours_is_told_to_the_instructor_alone(tmp_path: Path, lessons: Path) -> None:
+    ada = record("s1", "Ada", "zh-TW", attend("full", 3))
+    ada.fault = "nbgrader could not take s1, 02_qkv: Please see the above traceback."
+    bo = Record("s2", "Bo", LESSON, "en", "b.ipynb", "not run", "Read as handed in.", fault="The sandbox itself failed; run the same command again.")  # fmt: skip
+    write_reports(tmp_path / "out", [ada, bo], [submission(ada), submission(bo)], lessons)
+    assert [row[6] for row in table(tmp_path / "out/grades.csv")[1:]] == [ada.told, bo.told]
+    assert ada.fault in (tmp_path / "out/class.html").read_text("utf-8")
+    assert "nbgrader 無法收下 s1, 02_qkv：" in (tmp_path / "out/class.zh-TW.html").read_text("utf-8")
+    for page in (tmp_path / "out/feedback").rglob("*.html"):
+        text = page.read_text("utf-8")
+        assert "traceback" not in text and "nbgrader" not in text and "same command" not in text
 
 
 def test_reports_are_the_same_when_written_again(a_class: Path, lessons: Path) -> None:
@@ -449,7 +499,8 @@ def test_points_given_by_hand_win(a_class: Path, lessons: Path, monkeypatch: pyt
     monkeypatch.setattr(report, "by_hand", lambda gradebook, student, lesson: ByHand(given.get(student, {}), 0.5))
     write_reports(a_class, *read_back(a_class), lessons)
     row = next(row for row in table(a_class / "grades.csv") if row[0] == "s2")
-    assert row[8:12] == ["2.5", "5", "2", "1"]  # half a point off for being late
+    assert row[12:14] == ["2", "1"]
+    assert row[8:12] == ["2.5", "5", "0.5", ""]  # half a point off for being late
     text = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
     assert report.words("zh-TW", "set by hand") in text and report.words("zh-TW", "status waiting") not in text
 

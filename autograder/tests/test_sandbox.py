@@ -336,6 +336,114 @@ def test_calling_what_does_it_all_gets_nothing(call: str) -> None:
     assert points(record) == {"relevance": 1.0, "attend": 0.0}
 
 
+def said(record: Record) -> str:
+    """All that the instructor is told of a record, beside its points."""
+    return "\n".join([record.reason, *(text["en"] for text in record.unusual)])
+
+
+@pytest.mark.hostile
+def test_a_check_that_ends_the_interpreter_is_told_though_all_cases_were_seen() -> None:
+    source = f"""
+import os, json
+CASES = {len(get("relevance").cases)}
+seen = []
+def relevance(q, K):
+    seen.append(0)
+    if len(seen) == CASES:
+        line = json.dumps({{"event": "observation", "name": "relevance", "case": CASES - 1, "seen": SEEN}})
+        for fd in range(3, 40):
+            try: os.write(fd, (line + chr(10)).encode())
+            except OSError: pass
+        os._exit(0)
+    return q @ K.T
+SEEN = {dumps(Observation(value=torch.ones(1)))!r}
+"""
+    record = graded(source)
+    assert "Stopped within the check of: relevance" in record.reason
+    assert "os._exit" in said(record) and "os.write" in said(record)
+
+
+@pytest.mark.hostile
+def test_of_two_results_for_one_case_neither_counts() -> None:
+    source = """
+import autograder
+send = autograder.state.send
+autograder.state.send = lambda event: (send(event), send(event))
+"""
+    record = graded(own=source)
+    assert points(record) == {"relevance": 0.0, "attend": 0.0}
+    assert "autograder.state.send" in said(record)
+
+
+@pytest.mark.hostile
+def test_the_cell_that_answers_two_exercises_is_read_for_both() -> None:
+    """In a thread of its own the call is out of the watch's sight; the source is not."""
+    hidden = """
+import threading, torch.nn.functional as F
+def attend(q, K, V):
+    out = []
+    thread = threading.Thread(target=lambda: out.append(F.scaled_dot_product_attention(q[None], K, V, scale=1.0)[0]))
+    thread.start(), thread.join()
+    return out[0]
+"""
+    record = graded(RIGHT["relevance"] + hidden, attend="# Answered in the cell of relevance.")
+    assert points(record) == {"relevance": 1.0, "attend": 0.0}
+    assert record.grades[1].status == "not allowed" and "import threading" in said(record)
+
+
+BLINDING = {
+    "apply_": "torch.zeros(1).apply_(f)",
+    "a subclass": "torch.zeros(1).as_subclass(T).abs()",
+    "a thread": "asyncio.run(asyncio.to_thread(f, 0.0))",
+    "a dispatch class": "torch.zeros(1).as_subclass(D).abs()",
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("route", BLINDING.values(), ids=BLINDING.keys())
+def test_a_hidden_call_has_no_points_or_is_listed(route: str) -> None:
+    source = f"""
+import asyncio, torch.nn.functional as F
+def attend(q, K, V):
+    out = []
+    def f(v):
+        out.append([F][0].scaled_dot_product_attention(q[None], K, V, scale=1.0)[0])
+        return v
+    class T(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return f(torch.zeros(1))
+    class D(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return f(torch.zeros(1))
+    {route}
+    return out[0]
+"""
+    record = graded(attend=source)
+    assert "scaled_dot_product_attention" in said(record) and "F as a value" in said(record)
+    if route in (BLINDING["apply_"], BLINDING["a subclass"]):
+        assert points(record) == {"relevance": 1.0, "attend": 0.0}
+
+
+def test_a_comparison_with_the_built_in_below_the_answer_costs_nothing() -> None:
+    below = "import torch.nn.functional as F\nq, K = torch.ones(2), torch.eye(2)\n"
+    below += "print(attend(q, K, K) - F.scaled_dot_product_attention(q[None], K, K, scale=1.0)[0], torch.__version__)\n"
+    record = graded(attend=RIGHT["attend"] + below)
+    assert points(record) == FULL
+    assert "scaled_dot_product_attention" in said(record)
+
+
+def test_honest_notebooks_are_not_listed() -> None:
+    assert graded(own=NOISY["warnings"]).unusual == []
+
+
+@pytest.mark.hostile
+def test_no_more_than_twenty_lines_are_listed() -> None:
+    unusual = graded(own="import gc\n" * 50).unusual
+    assert len(unusual) == 21 and unusual[-1]["en"] == "and 30 more lines"
+
+
 # ------------------------------------------------------------------------------------------------- breaking things
 
 BREAKING = {

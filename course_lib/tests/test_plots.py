@@ -163,6 +163,12 @@ def test_curves_take_tensors_and_lists_of_tensors():
     assert ax.lines[0].get_ydata()[-1] == 49 and ax.get_legend() is None
 
 
+def test_counts_and_masks_are_written_without_decimals():
+    assert written(plots.heat_map(torch.tensor([[8, 120], [0, 12345]]))) == ["8", "120", "0", "1e+04"]
+    assert written(plots.heat_map(torch.ones(2, 2).tril().bool())) == ["1", "0", "1", "1"]
+    assert written(plots.bars(["a", "b"], {"%": [80, 0]}, "%")) == ["80", "0"]
+
+
 def test_bars_stand_side_by_side_with_their_numbers():
     ax = plots.bars(["tired", "soft"], {"cat": [0.71, 0.68], "mat": [0.1, 0.1]}, "weight", "it looks at")
     assert written(ax) == ["0.71", "0.68", "0.10", "0.10"]
