@@ -75,7 +75,8 @@ def sightings_in(answer: Any, exercise: Exercise) -> list[Sighting]:
         except (OSError, TypeError):
             continue
         owner = answer.__name__ if isinstance(answer, type) else getattr(function, "__name__", "")
-        if stands_at_the_top(owner, first, everything):
+        catalogue = str(function.__module__).startswith("autograder.")  # a known mistake: its file is no notebook
+        if not catalogue and stands_at_the_top(owner, first, everything):
             found += forbidden_in_source(everything, exercise.forbidden, answers=[owner])
             continue
         found += [replace(s, line=s.line + first - 1) for s in forbidden_in_source("".join(lines), exercise.forbidden)]

@@ -215,7 +215,7 @@ def test_a_waiting_written_answer_is_told_of(tmp_path: Path) -> None:
 def made(*words: str) -> str:
     """What make would run, the environment taken as made."""
     made = subprocess.run(
-        ["make", "-n", "-o", ".venv/.instructor", *words], cwd=cli.ROOT, capture_output=True, text=True
+        ["make", "--no-print-directory", "-n", "-o", ".venv/.instructor", *words], cwd=cli.ROOT, capture_output=True, text=True
     )
     assert made.returncode == 0, made.stderr
     return made.stdout.replace("\\\n", " ")
@@ -239,6 +239,6 @@ def test_make_hands_on_what_it_is_given() -> None:
 def test_make_help_has_a_line_for_every_target() -> None:
     text = (cli.ROOT / "Makefile").read_text(encoding="utf-8")
     (phony,) = [line.split()[1:] for line in text.splitlines() if line.startswith(".PHONY:")]
-    told = subprocess.run(["make", "help"], cwd=cli.ROOT, capture_output=True, text=True).stdout
+    told = subprocess.run(["make", "--no-print-directory", "help"], cwd=cli.ROOT, capture_output=True, text=True).stdout
     assert sorted(line.split()[1] for line in told.splitlines()) == sorted(phony)
     assert all(len(line.split()) > 3 for line in told.splitlines())
