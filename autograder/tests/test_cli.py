@@ -215,7 +215,10 @@ def test_a_waiting_written_answer_is_told_of(tmp_path: Path) -> None:
 def made(*words: str) -> str:
     """What make would run, the environment taken as made."""
     made = subprocess.run(
-        ["make", "--no-print-directory", "-n", "-o", ".venv/.instructor", *words], cwd=cli.ROOT, capture_output=True, text=True
+        ["make", "--no-print-directory", "-n", "-o", ".venv/.instructor", *words],
+        cwd=cli.ROOT,
+        capture_output=True,
+        text=True,
     )
     assert made.returncode == 0, made.stderr
     return made.stdout.replace("\\\n", " ")
