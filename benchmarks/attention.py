@@ -5,7 +5,8 @@
 Time: batch 1, 8 heads of width 64, float32, not causal (but for the sliding window, which looks back over 256 keys).
 In one process the contestants take turns, round after round, so that whatever else the machine does hits all of them;
 the table shows medians, and ratios are medians of the ratios within a round. A training step is forward and backward.
-Memory that the process has once it keeps.
+Linear attention is all traffic: its tensors leave the caches one after the other as N grows, and from 32 MiB on the C
+library takes each from fresh pages, so that its time grows faster than its operations, which are linear in N.
 
 Memory: each number is a fresh process, which makes the inputs, runs a small case once (libraries keep buffers), and then
 reads by how much one call raises the peak of the resident set (VmHWM, reset before; Linux only) above what is resident
@@ -14,7 +15,6 @@ gradients count. Where explicit attention would need more than there is, it is l
 out.
 """
 
-import ctypes
 import math
 import subprocess
 import sys
@@ -42,17 +42,7 @@ CONTESTANTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "linear": linear_attention,
     PEER: F.scaled_dot_product_attention,
 }
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # malloc.h
 SECONDS = 5  # for each length and pass; at least 3 rounds
-
-
-def keep_pages() -> None:
-    """Let the C library keep the memory it has (glibc): otherwise every large tensor is made of pages that the system
-    clears first, and that would be measured in place of the products."""
-    libc = ctypes.CDLL(None)
-    if hasattr(libc, "mallopt"):
-        libc.mallopt(M_MMAP_MAX, 0)
-        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def inputs(n: int, training: bool) -> list[Tensor]:
@@ -141,7 +131,6 @@ def draw(rows: list[dict]) -> None:
 def main() -> None:
     here = machine()  # before anything runs
     print(here)
-    keep_pages()
     rows, growth = [], []
     for training in (False, True):
         what = "training step" if training else "forward"

@@ -21,9 +21,10 @@ def released(lesson: str, language: str) -> nbformat.NotebookNode:
     return nbformat.read(ROOT / "lessons" / language / f"{lesson}.ipynb", as_version=4)
 
 
-def executed(notebook: nbformat.NotebookNode, kernel: str = "python3") -> nbformat.NotebookNode:
-    notebook.metadata.kernelspec.name = kernel
-    NotebookClient(notebook, timeout=600, kernel_name=kernel).execute()
+def executed(notebook: nbformat.NotebookNode, kernel: str = "python3", folder: Path = ROOT) -> nbformat.NotebookNode:
+    """Run it in `folder`, whose packages its kernel finds first."""
+    notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel}
+    NotebookClient(notebook, timeout=600, kernel_name=kernel, resources={"metadata": {"path": str(folder)}}).execute()
     return notebook
 
 
