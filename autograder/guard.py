@@ -322,7 +322,7 @@ def forbidden_in_source(
     tree = parsed(source)
     if tree is None:
         return []
-    own = defined_at_the_top(tree)  # wins over what another cell calls so
+    own = defined_at_the_top(tree) - USUAL_IMPORTS.keys()  # wins over what another cell calls so
     known = {name: several for name, several in meanings_of_code(context).items() if name not in own}
     meanings = meanings_in(tree, known)
     names, allowed = Forbidden([*forbidden, *ALWAYS_FORBIDDEN, *BACK_DOORS]), Forbidden(ALWAYS_ALLOWED)
@@ -346,7 +346,8 @@ def with_parents(tree: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
 
 
 def defined_at_the_top(tree: ast.Module) -> set[str]:
-    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)} - USUAL_IMPORTS.keys()
+    """Functions and classes of a cell."""
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
 def only_shown(node: ast.AST, parent: ast.AST) -> bool:
@@ -503,7 +504,9 @@ class Reading:
         if word == "setattr" and sets_own(parent):
             return
         if (
-            (word in UNUSUAL_BUILTINS and word in self.source)
+            (
+                word in UNUSUAL_BUILTINS and word in self.source
+            )  # get_ipython also stands for a magic, where nobody wrote it
             or (word == "getattr" and not read_plainly)
             or (dunder(word) and word not in USUAL_DUNDERS)
             or (word in self.tails and word not in self.bound)

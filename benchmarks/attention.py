@@ -5,8 +5,6 @@
 Time: batch 1, 8 heads of width 64, float32, not causal (but for the sliding window, which looks back over 256 keys).
 In one process the contestants take turns, round after round, so that whatever else the machine does hits all of them;
 the table shows medians, and ratios are medians of the ratios within a round. A training step is forward and backward.
-Linear attention is all traffic: its tensors leave the caches one after the other as N grows, and from 32 MiB on the C
-library takes each from fresh pages, so that its time grows faster than its operations, which are linear in N.
 
 Memory: each number is a fresh process, which makes the inputs, runs a small case once (libraries keep buffers), and then
 reads by how much one call raises the peak of the resident set (VmHWM, reset before; Linux only) above what is resident

@@ -48,7 +48,12 @@ def module_rows(content: dict[str, Any]) -> str:
 
 
 def attention_rows(content: dict[str, Any]) -> str:
-    return table(
+    """A picture, by which power of N time and memory grow between the two largest N, and all numbers."""
+    growth = table(
+        ["pass", "attention", "time grows like N to the", "memory like N to the"],
+        [[r["pass"], r["contestant"], number(r["time"], ".2f"), number(r["memory"], ".2f")] for r in content["growth"]],
+    )
+    rows = table(
         ["pass", "N", "attention", "ms", "ratio to PyTorch SDPA", "extra MiB"],
         [
             [r["pass"], str(r["n"]), r["contestant"], number(r["milliseconds"], ".1f"), number(r["ratio"], ".2f"),
@@ -56,14 +61,7 @@ def attention_rows(content: dict[str, Any]) -> str:
             for r in content["rows"]
         ],
     )  # fmt: skip
-
-
-def growth_rows(content: dict[str, Any]) -> str:
-    """By which power of N time and memory grow between the two largest N."""
-    return table(
-        ["pass", "attention", "time grows like N to the", "memory like N to the"],
-        [[r["pass"], r["contestant"], number(r["time"], ".2f"), number(r["memory"], ".2f")] for r in content["growth"]],
-    )
+    return f"![Time and memory against N](results/attention.png)\n\n{growth}\n\n{rows}"
 
 
 def grading_rows(content: dict[str, Any]) -> str:
@@ -99,39 +97,39 @@ def mistake_rows(content: dict[str, Any]) -> str:
     )
 
 
+FLOOR = """The floor of decoding reads every weight once for a token and does nothing else. What is above it at batch 1 are the
+hundreds of small operations of Python and PyTorch, the same milliseconds however fast the memory is.
+"""
+TRAFFIC = """Linear attention does work linear in N, but is all memory traffic: its tensors leave the caches as N grows, and from
+32 MiB on each is made of fresh pages, so its time grows faster than its work.
+"""
+
+# File of results, heading, command, what to know when reading, and what makes the tables.
 SECTIONS = (
-    ("models", "Modules, models, decoding, import", "python -m benchmarks.models", module_rows),
-    ("attention", "Attention: time and memory against N", "python -m benchmarks.attention", attention_rows),
-    ("gpu", "On a GPU", "make bench-gpu", module_rows),
-    ("grading", "Grading beside stock nbgrader", "python -m benchmarks.grading", grading_rows),
-    ("whole_class", "A whole class, from its files to its feedback", "python -m benchmarks.whole_class", class_rows),
-    ("mistakes", "Mistakes named", "python -m benchmarks.mistakes", mistake_rows),
+    ("models", "Modules, models, decoding, import", "python -m benchmarks.models", FLOOR, module_rows),
+    ("attention", "Attention: time and memory against N", "python -m benchmarks.attention", TRAFFIC, attention_rows),
+    ("gpu", "On a GPU", "make bench-gpu", "", module_rows),
+    ("grading", "Grading beside stock nbgrader", "python -m benchmarks.grading", "", grading_rows),
+    (
+        "whole_class",
+        "A whole class, from its files to its feedback",
+        "python -m benchmarks.whole_class",
+        "",
+        class_rows,
+    ),
+    ("mistakes", "Mistakes named", "python -m benchmarks.mistakes", "", mistake_rows),
 )
 
 
 def main() -> None:
     parts = [HEAD]
-    for name, title, command, rows in SECTIONS:
+    for name, title, command, remark, rows in SECTIONS:
         content = content_of(name)
         parts.append(f"## {title}\n\n`{command}`\n")
-        if name == "models":
-            parts.append(
-                "The floor of decoding reads every weight once for a token and does nothing else. What is above it at "
-                "batch 1 are the\nhundreds of small operations of Python and PyTorch, the same milliseconds however fast "
-                "the memory is.\n"
-            )
         if content is None:
             parts.append("not run\n")
             continue
-        parts.append(machine_line(content["machine"]) + "\n")
-        if name == "attention":
-            parts.append("![Time and memory against N](results/attention.png)\n")
-            parts.append(growth_rows(content) + "\n")
-            parts.append(
-                "Linear attention does work linear in N, but is all memory traffic: its tensors leave the caches as N "
-                "grows, and from\n32 MiB on each is made of fresh pages, so its time grows faster than its work.\n"
-            )
-        parts.append(rows(content) + "\n")
+        parts += [machine_line(content["machine"]) + "\n", *filter(None, [remark]), rows(content) + "\n"]
     (RESULTS.parent / "README.md").write_text("\n".join(parts))
 
 

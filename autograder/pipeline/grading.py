@@ -22,11 +22,18 @@ from nbgrader.utils import compute_checksum
 
 from autograder.cases import calls
 from autograder.exercise import Exercise, get
-from autograder.guard import MOST_SCANNED, TOO_LONG, forbidden_in_source, parsed, unusual_in_source
+from autograder.guard import (
+    MOST_SCANNED,
+    TOO_LONG,
+    defined_at_the_top,
+    forbidden_in_source,
+    parsed,
+    unusual_in_source,
+)
 from autograder.judging import MISSING, decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
-from autograder.pipeline.bookkeeping import BookkeepingError, Books, assign_penalties
+from autograder.pipeline.bookkeeping import BookkeepingError, Books
 from autograder.pipeline.collect import Submission, collect
 from autograder.pipeline.kept import Tried, load_tried, save_tried
 from autograder.pipeline.records import Change, Grade, Record, changes_between, grade_of
@@ -123,7 +130,7 @@ def grade_submission(
                 record.grades.append(judged(get(name), seeds[name], cells, tried[name]))
     record.notes = list(notes(cells, outcome))
     record.unusual = list(unusual(cells, exercises))
-    stopped = [e.name for e in asked if checks_of(e.name, cells) & outcome.stopped.keys()]
+    stopped = [e.name for e in asked if check_cell(e.name, cells) in outcome.stopped]
     if stopped:
         record.reason += f" Stopped within the check of: {', '.join(stopped)}."
     if outcome.ended is not None:
@@ -217,18 +224,17 @@ def answer_cell(name: str, cells: list[NotebookNode]) -> int | None:
 
 def answer_names(name: str, cells: list[NotebookNode]) -> set[str]:
     """What the check of an exercise takes for the answer: the names in its cell, `check` aside."""
-    source = next((cell.source for cell in cells if check_of(cell) == name), "")
-    tree = parsed(source)
+    tree = parsed(cells[check_cell(name, cells)].source)
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"check"} if tree else set()
 
 
-def checks_of(name: str, cells: list[NotebookNode]) -> set[int]:
-    return {i for i, cell in enumerate(cells) if check_of(cell) == name}
+def check_cell(name: str, cells: list[NotebookNode]) -> int:
+    return next(i for i, cell in enumerate(cells) if check_of(cell) == name)
 
 
 def tried_in(name: str, cells: list[NotebookNode], outcome: Outcome, plan: str) -> Tried:
     """What the sandbox saw of one exercise."""
-    check = next(i for i, cell in enumerate(cells) if check_of(cell) == name)
+    check = check_cell(name, cells)
     answer = answer_cell(name, cells)
     return Tried(
         plan,
@@ -326,7 +332,7 @@ def unusual_lines(cells: list[NotebookNode], exercises: list[Exercise]) -> Itera
     of_cell: dict[int | None, set[str]] = {}
     for exercise in exercises:
         of_cell.setdefault(answer_cell(exercise.name, cells), set()).update(exercise.forbidden)
-    known = {name for cell in cells for name in defined_in(cell.source)}
+    known = {name for cell in cells if (tree := parsed(cell.source)) for name in defined_at_the_top(tree)}
     own = 0
     for i, cell in enumerate(cells):
         student, name = "student" in cell.metadata.get("tags", []), grade_id(cell) or ""
@@ -342,12 +348,6 @@ def unusual_lines(cells: list[NotebookNode], exercises: list[Exercise]) -> Itera
         for line, seen_names in of_line.items():
             said = ", ".join(seen_names[:5])
             yield both(f"{place}, line {line}: {said}", f"{place_zh}，第 {line} 行：{said}")
-
-
-def defined_in(source: str) -> set[str]:
-    """Functions and classes that a cell defines at its top."""
-    tree = parsed(source)
-    return {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)} if tree else set()
 
 
 def notes(cells: list[NotebookNode], outcome: Outcome) -> Iterator[Text]:
@@ -403,7 +403,7 @@ def grade(
         CollectError, GradingError, RosterError, SandboxUnavailable: with one line for the instructor.
     """
     from autograder.pipeline.earlier import kept_from_before, lessons_of
-    from autograder.pipeline.report import write_changes, write_reports
+    from autograder.pipeline.report import write_reports
     from autograder.pipeline.roster import keep_rosters, read_rosters
 
     torch.set_num_threads(1)  # the cores belong to the sandboxes
@@ -454,9 +454,7 @@ def grade(
         records += earlier
         submissions += their_files
         records.sort(key=lambda r: (r.student_id, r.lesson or "", r.source))
-        changes += assign_penalties(out)
-        write_reports(out, records, submissions)
-        write_changes(out / "changes.csv", changes)
+        write_reports(out, records, submissions, changes=changes)
     return records
 
 

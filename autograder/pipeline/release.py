@@ -1,7 +1,7 @@
 """The student repository: lessons, course_lib and the checks. No solved notebooks, no grading, no alternative answers.
 
 The checks compare with references, so these are in `autograder/exercises`, for whoever looks for them. The sandbox that
-grades does not have them, and who hands in a copy of one is reported.
+grades does not have them, and an answer that calls one is reported; a copy by hand cannot be told from a student's own.
 """
 
 import re

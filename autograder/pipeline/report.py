@@ -46,7 +46,11 @@ class ReportError(RuntimeError):
 
 
 def write_reports(
-    out: Path, records: Sequence[Record], submissions: Sequence[Submission], lessons: Path = LESSONS
+    out: Path,
+    records: Sequence[Record],
+    submissions: Sequence[Submission],
+    lessons: Path = LESSONS,
+    changes: Sequence[Change] | None = None,
 ) -> None:
     """Write grades.csv, files.csv, the feedback pages, the class pages and the platform's files (lms.py) into `out`.
 
@@ -58,9 +62,12 @@ def write_reports(
         records: a record for every graded submission and every file that could not be graded.
         submissions: every file of the pile.
         lessons: the released notebooks, for the titles.
+        changes: whose points a run of `grade` has changed; None where nothing was graded, and changes.csv stays as it is
+            unless penalties for late work changed.
     """
-    if changes := assign_penalties(out):  # in a run of grade they are known by now, and this finds none
-        write_changes(out / "changes.csv", changes)
+    penalties = assign_penalties(out)
+    if changes is not None or penalties:
+        write_changes(out / "changes.csv", [*(changes or ()), *penalties])
     records = [with_manual_points(record, out / "gradebook.db") for record in records]
     about = ClassList.read(out, records)
     write_grades(out / "grades.csv", [*records, *about.missing], about)
