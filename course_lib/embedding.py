@@ -74,7 +74,8 @@ class TokenEmbedding(nn.Module):
             ValueError: if learned or sinusoidal positions have no such position: it is negative, or ``max_positions``
                 or more.
         """
-        if self.max_positions is not None and not positions.is_meta:
+        # torch.compile would break its graph where a number leaves a tensor.
+        if self.max_positions is not None and not positions.is_meta and not torch.compiler.is_compiling():
             first, last = int(positions.min()), int(positions.max())
             if first < 0 or last >= self.max_positions:
                 wrong = first if first < 0 else last
