@@ -1,6 +1,6 @@
 """What an answer is asked: the calls of all cases for a seed, and what the reference makes of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -107,6 +107,15 @@ def at(value: Any, path: tuple[int, ...]) -> Any:
     for i in path:
         value = value[i] if isinstance(value, tuple) and i < len(value) else None
     return value
+
+
+def leaf_paths(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[int, ...]]:
+    """The paths to all that is no tuple in nested tuples, in order."""
+    if isinstance(value, tuple):
+        for i, item in enumerate(value):
+            yield from leaf_paths(item, (*path, i))
+    else:
+        yield path
 
 
 def gradient_part(seen: Observation, i: int) -> Any:

@@ -19,8 +19,9 @@ LOWER_PRECISION = Mistake(
     "lower_precision",
     None,
     both(
-        "Part of this was computed in float32: where float64 is given or asked for, all of it has to be float64.",
-        "有一部分是用 float32 算的：輸入或指定的 dtype 是 float64 時，從頭到尾都要用 float64。",
+        "Only in float64 is this wrong, and by little: part of it is computed in float32, or a small number is in it that "
+        "does not belong there (an ε, a constant with few digits).",
+        "只有 float64 的情況錯，而且只差一點點：有一部分是用 float32 算的，或是摻了不該有的小數（多加的 ε、位數不夠的常數）。",
     ),
 )
 

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.cases import calls, parts, prepared
-from autograder.comparison import compare
+from autograder.cases import at, calls, leaf_paths, prepared
+from autograder.comparison import compare, compare_part
 from autograder.diagnosis import LOWER_PRECISION, diagnose, main_mistake
 from autograder.exercise import CaseResult, Exercise, Verdict, get
 from autograder.guard import Sighting, forbidden_in_source, parsed
@@ -107,7 +107,7 @@ def decide(
     prepared_cases = [prepared(exercise, case, seed) for case in exercise.cases]
     if observations and all(o.not_written for o in observations):
         return Verdict(exercise.name, 0.0, exercise.points, written=False, sentence=both("Not started.", "尚未作答。"))
-    sightings = tuple(dict.fromkeys([*in_source, *(s for o in observations for s in o.forbidden)]))
+    sightings = once_a_line(in_source, [s for o in observations for s in o.forbidden])
     differences = [
         compare(exercise, p, o) for p, o in zip(prepared_cases, [*observations, *[MISSING] * len(exercise.cases)])
     ]
@@ -149,6 +149,13 @@ def decide(
     )
 
 
+def once_a_line(in_source: Sequence[Sighting], in_calls: Sequence[Sighting]) -> tuple[Sighting, ...]:
+    """Neither the module of a forbidden function is named beside it, nor what it calls itself."""
+    lines = {s.line for s in in_source if s.line}
+    found = dict.fromkeys([*in_source, *(s for s in in_calls if s.line not in lines)])
+    return tuple(s for s in found if not any(o.line == s.line and o.name.startswith(f"{s.name}.") for o in found))
+
+
 MISSING = Observation(error="no result")
 REFUSES_ALL = both("it counts once another case passes.", "其他情況有一個通過之後才計分。")
 
@@ -170,17 +177,35 @@ def picture_of(exercise: Exercise, verdict: Verdict, seed: int) -> Iterator[tupl
     for i, result in enumerate(verdict.cases):
         if result.passed or i >= len(verdict.observations):
             continue
-        expected = parts(prepared(exercise, exercise.cases[i], seed).exact.value)
-        for mine, right in zip(parts(verdict.observations[i].value), expected):
+        case = prepared(exercise, exercise.cases[i], seed)
+        for path in leaf_paths(case.exact.value):
+            mine, right = at(verdict.observations[i].value, path), at(case.exact.value, path)
             if not (isinstance(mine, Tensor) and isinstance(right, Tensor)) or mine.ndim < 2 or right.ndim < 2:
                 continue
-            a, b = first_matrix(mine.double()), first_matrix(right)
-            if max(*a.shape, *b.shape) <= 16 and (a.shape != b.shape or not torch.allclose(a, b, equal_nan=True)):
-                yield result.label, a, b
+            if compare_part(exercise, case, mine, path, "", None) is None:
+                continue  # what is wrong is another part, a gradient, or an input that was changed
+            pair = matrices_that_differ(mine.cpu().double(), right.double())
+            if pair is not None:
+                yield result.label, *pair
                 return
 
 
+def matrices_that_differ(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor] | None:
+    """The first matrix of each where the eye sees a difference; none where it would not, or the matrix is too large."""
+    if a.shape == b.shape:
+        finite = b[b.isfinite()].abs()
+        visible = 1e-3 * float(finite.max()) if finite.numel() else 0.0
+        wrong = ~torch.isclose(a, b, rtol=1e-3, atol=visible, equal_nan=True)
+        if not bool(wrong.any()):
+            return None
+        index = tuple(wrong.nonzero()[0, :-2].tolist())
+        a, b = a[index], b[index]
+    else:
+        a, b = first_matrix(a), first_matrix(b)
+    return (a, b) if min(*a.shape, *b.shape) > 0 and max(*a.shape, *b.shape) <= 16 else None
+
+
 def first_matrix(x: Tensor) -> Tensor:
-    while x.ndim > 2:
+    while x.ndim > 2 and len(x):
         x = x[0]
-    return x.detach().cpu()
+    return x if x.ndim == 2 else x.new_empty(0, 0)

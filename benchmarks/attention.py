@@ -9,8 +9,9 @@ the table shows medians, and ratios are medians of the ratios within a round. A 
 Memory: each number is a fresh process, which makes the inputs, runs a small case once (libraries keep buffers), and then
 reads by how much one call raises the peak of the resident set (VmHWM, reset before; Linux only) above what is resident
 right before. (ru_maxrss would not do: a process inherits its parent's.) The output and, for a training step, the three
-gradients count. Where explicit attention would need more than there is, it is left
-out.
+gradients count. Where explicit attention would need more than there is, it is left out.
+
+Work: the operations of matrix products and attention kernels as PyTorch's own counter counts them, no clock involved.
 """
 
 import math
@@ -24,6 +25,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from benchmarks.common import RESULTS, machine, milliseconds, ratio, take_turns, write
 from course_lib.attention import scaled_dot_product_attention
@@ -86,6 +88,31 @@ def measure_memory(name: str, n: int, training: bool) -> float:
     before = resident("VmRSS")
     run(CONTESTANTS[name], qkv, training)
     return resident("VmHWM") - before
+
+
+Shape = tuple[int, ...]  # what the counter hands over for a tensor
+
+
+def cpu_flash(q: Shape, k: Shape, v: Shape, *_: Any, **__: Any) -> int:
+    return sdpa_flop_count(q, k, v)
+
+
+def cpu_flash_backward(grad: Shape, q: Shape, k: Shape, v: Shape, *_: Any, **__: Any) -> int:
+    return sdpa_backward_flop_count(grad, q, k, v)
+
+
+# PyTorch's counter knows its kernels on a GPU, not those on a CPU.
+CPU_KERNELS = {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: cpu_flash,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: cpu_flash_backward,
+}
+
+
+def work(name: str, n: int, training: bool) -> int:
+    """Operations of matrix products, multiplications and additions counted singly."""
+    with FlopCounterMode(display=False, custom_mapping=CPU_KERNELS) as counter:
+        run(CONTESTANTS[name], inputs(n, training), training)
+    return counter.get_total_flops()
 
 
 def resident(which: str) -> float:
@@ -156,8 +183,10 @@ def main() -> None:
                 )
         for name in CONTESTANTS:
             time, memory = slope(part, name, "milliseconds"), slope(part, name, "extra_mib")
-            growth.append({"pass": what, "contestant": name, "time": time, "memory": memory})
-            print(f"{name}: time grows like N^{show(time, '.2f')}, memory like N^{show(memory, '.2f')}")
+            # Exact numbers: short texts tell as much as long ones.
+            power = math.log2(work(name, 2048, training) / work(name, 1024, training))
+            growth.append({"pass": what, "contestant": name, "work": power, "time": time, "memory": memory})
+            print(f"{name}: work grows like N^{power:.2f}, time N^{show(time, '.2f')}, memory N^{show(memory, '.2f')}")
         rows += part
     write("attention", {"machine": here, "rows": rows, "growth": growth})
     draw(rows)

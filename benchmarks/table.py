@@ -48,10 +48,13 @@ def module_rows(content: dict[str, Any]) -> str:
 
 
 def attention_rows(content: dict[str, Any]) -> str:
-    """A picture, by which power of N time and memory grow between the two largest N, and all numbers."""
+    """A picture, by which power of N work, time and memory grow, and all numbers."""
     growth = table(
-        ["pass", "attention", "time grows like N to the", "memory like N to the"],
-        [[r["pass"], r["contestant"], number(r["time"], ".2f"), number(r["memory"], ".2f")] for r in content["growth"]],
+        ["pass", "attention", "work grows like N to the", "time", "memory"],
+        [
+            [r["pass"], r["contestant"], *(number(r[what], ".2f") for what in ("work", "time", "memory"))]
+            for r in content["growth"]
+        ],
     )
     rows = table(
         ["pass", "N", "attention", "ms", "ratio to PyTorch SDPA", "extra MiB"],

@@ -208,7 +208,8 @@ def bars(labels: Sequence[str], series: dict[str, Sequence[float]], ylabel: str,
     places = np.arange(len(labels))
     width = 0.8 / max(1, len(series))
     # With few bars the number stands above each of them; with many it would run into its neighbour.
-    write = len(labels) * len(series) <= 16
+    count = len(labels) * len(series)
+    write, size = count <= 16, 9 if count <= 12 else 8
     hatches = ("", "//", "..", "xx", "\\\\", "--", "++")
     for i, ((name, numbers), colour, hatch) in enumerate(zip(series.items(), cycle(PALETTE), cycle(hatches))):
         shift = (i - (len(series) - 1) / 2) * width
@@ -216,7 +217,7 @@ def bars(labels: Sequence[str], series: dict[str, Sequence[float]], ylabel: str,
             places + shift, _as_array(numbers), 0.92 * width, color=colour, hatch=hatch, edgecolor="white", label=name
         )
         if write:
-            ax.bar_label(drawn, fmt=_whole if _come_whole(numbers) else _number, padding=2, fontsize=9)
+            ax.bar_label(drawn, fmt=_whole if _come_whole(numbers) else _number, padding=2, fontsize=size)
     crowded = sum(len(str(label)) for label in labels) > 55
     ax.set_xticks(places, [str(label) for label in labels])
     if crowded:
@@ -690,7 +691,8 @@ def _map_height(matrix: np.ndarray, inches: float) -> float:
 
 def _frame_differences(ax: Axes, first: np.ndarray, second: np.ndarray) -> None:
     """An orange frame around each entry of the first that is not the second's; none where all or none differ."""
-    wrong = ~np.isclose(first, second, rtol=1e-3, atol=1e-5, equal_nan=True)
+    visible = 1e-3 * np.abs(second[np.isfinite(second)]).max(initial=0.0)
+    wrong = ~np.isclose(first, second, rtol=1e-3, atol=visible, equal_nan=True)
     if wrong.all() or not wrong.any() or max(wrong.shape) > MOST_ROWS_WRITTEN:
         return
     for i, j in np.argwhere(wrong):

@@ -607,10 +607,10 @@ def embed(ids: Tensor, W_E: Tensor) -> Tensor:
 # %%
 check("embed", embed)
 # %% [markdown] lang="en"
-# **The article's formula.** One article writes the embedding as $x_i=W_E\cdot\text{one\_hot}(w_i)$, with $W_E$ of shape
+# **The article's formula.** One article writes the embedding as $x_i=W_E\cdot\text{one-hot}(w_i)$, with $W_E$ of shape
 # $V\times d_\text{model}$. Try it, with $V=5$ and $d_\text{model}=3$:
 # %% [markdown] lang="zh-TW"
-# **文章的公式**：有一篇文章把嵌入寫成 $x_i=W_E\cdot\text{one\_hot}(w_i)$，而 $W_E$ 的形狀是 $V\times d_\text{model}$。取 $V=5$、$d_\text{model}=3$ 試試看：
+# **文章的公式**：有一篇文章把嵌入寫成 $x_i=W_E\cdot\text{one-hot}(w_i)$，而 $W_E$ 的形狀是 $V\times d_\text{model}$。取 $V=5$、$d_\text{model}=3$ 試試看：
 # %%
 look_up = use("embed", embed)
 
@@ -626,10 +626,10 @@ print("embed           ", look_up(torch.tensor(2), W_E))
 
 
 # %% [markdown] lang="en"
-# $[V, d_\text{model}]$ times $[V]$ does not fit. As rows it is $\text{one\_hot}\,W_E$, as columns
-# $W_E^\top\,\text{one\_hot}$; the article mixes the two. When a formula confuses you, write the shapes under it.
+# $[V, d_\text{model}]$ times $[V]$ does not fit. As rows it is $\text{one-hot}\,W_E$, as columns
+# $W_E^\top\,\text{one-hot}$; the article mixes the two. When a formula confuses you, write the shapes under it.
 # %% [markdown] lang="zh-TW"
-# $[V, d_\text{model}]$ 乘 $[V]$ 根本乘不起來。寫成列是 $\text{one\_hot}\,W_E$，寫成行是 $W_E^\top\,\text{one\_hot}$；文章把兩種混在一起了。被公式弄糊塗時，就在下面寫出形狀。
+# $[V, d_\text{model}]$ 乘 $[V]$ 根本乘不起來。寫成列是 $\text{one-hot}\,W_E$，寫成行是 $W_E^\top\,\text{one-hot}$；文章把兩種混在一起了。被公式弄糊塗時，就在下面寫出形狀。
 # %% [markdown] lang="en"
 # ## 6. At real size
 #
@@ -798,7 +798,7 @@ check("00_q1", answer_00_q1)
 # | $c_{ij}$ is row $i$ of $A$ times column $j$ of $B$ | true | section 3: differs from torch's `@` by 0; at 64 × 64 by rounding only |
 # | $xA$ is a combination of the rows of $A$ with the entries of $x$ as weights | true | section 3: difference 0; the real "sat" row gives a vector closest to "cat" |
 # | textbooks write $Ax$, the paper $xA$ | true | `x @ A` equals `A.T @ x`; but `nn.Linear` stores `[2, 5]` for 5 in, 2 out |
-# | the embedding is $W_E\cdot\text{one\_hot}$ with $W_E$ of $V\times d_\text{model}$ | not so: the shapes do not fit | "size mismatch"; `one_hot @ W_E` is the row |
+# | the embedding is $W_E\cdot\text{one-hot}$ with $W_E$ of $V\times d_\text{model}$ | not so: the shapes do not fit | "size mismatch"; `one_hot @ W_E` is the row |
 # | a text is an $N\times d_\text{model}$ matrix, one fixed-length vector a token | true, if $N$ counts tokens, not words | 6 words, 18 tokens, `[18, 384]` (512 in 2017) |
 # | softmax gives weights between 0 and 1 that sum to 1 | true with a condition: strictly between only in exact arithmetic | exactly 0 from a gap of 17.4, 104 and 745.2 on (float16, float32, float64); sums 1 up to rounding |
 #
@@ -811,7 +811,7 @@ check("00_q1", answer_00_q1)
 # | $c_{ij}$ 是 $A$ 的第 $i$ 列與 $B$ 的第 $j$ 行做內積 | 成立 | 第 3 節：與 torch 的 `@` 相差 0；64 × 64 時只差捨入誤差 |
 # | $xA$ 是 $A$ 的各列的線性組合，權重是 $x$ 的分量 | 成立 | 第 3 節：相差 0；用「sat」那一列混出的向量，最靠近「cat」 |
 # | 教科書寫 $Ax$，論文寫 $xA$ | 成立 | `x @ A` 等於 `A.T @ x`；但 5 進 2 出的 `nn.Linear` 存的是 `[2, 5]` |
-# | 嵌入是 $W_E\cdot\text{one\_hot}$，$W_E$ 為 $V\times d_\text{model}$ | 不成立：形狀不合 | 「size mismatch」；`one_hot @ W_E` 才是那一列 |
+# | 嵌入是 $W_E\cdot\text{one-hot}$，$W_E$ 為 $V\times d_\text{model}$ | 不成立：形狀不合 | 「size mismatch」；`one_hot @ W_E` 才是那一列 |
 # | 每個詞元是固定長度的向量，整篇文字是 $N\times d_\text{model}$ 的矩陣 | 成立，只要 $N$ 數的是詞元，不是字 | 6 個字、18 個詞元，`[18, 384]`（2017 年是 512） |
 # | softmax 給出 0 與 1 之間、總和為 1 的權重 | 有條件成立：精確計算時才嚴格介於兩者之間 | 差距達 17.4、104、745.2（float16、float32、float64）時剛好是 0；總和是 1，但有捨入誤差 |
 #

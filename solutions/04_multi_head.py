@@ -610,9 +610,9 @@ with torch.no_grad():
 ax = bars(["N = 128", "N = 512", "N = 2048"], ratios, "time of 8 heads / time of 1", "Same FLOPs, same time?")
 _ = ax.axhline(1, color="#444444", linestyle=":", linewidth=1.5)
 # %% [markdown] lang="en"
-# Written out, eight heads took about 1.1, 1.5 and 3 times as long on our machine: at large $N$ the layer mostly moves weights to memory and back, and there are eight times as many. Fused, the ratio stays between 1 and 1.3. Equal cost is true of the products, and of the clock only with the right kernel (lesson 09). The paper itself says "similar".
+# Written out, eight heads took about 1.1, 1.5 to 2, and 2.5 to 3 times as long on our machines: at large $N$ the layer mostly moves weights to memory and back, and there are eight times as many. Fused, the ratio stays between 1 and 1.3. Equal cost is true of the products, and of the clock only with the right kernel (lesson 09). The paper itself says "similar".
 # %% [markdown] lang="zh-TW"
-# 照公式寫，8 個頭在我們的機器上大約花了 1.1、1.5、3 倍的時間：$N$ 很大時，這一層多半在把權重搬進搬出記憶體，而權重有八倍多。用融合核心，比值在 1 到 1.3 之間。「成本相同」對矩陣乘法成立；對時鐘，要用對核心才成立（第 09 課）。論文自己的用詞也只是「相近」（similar）。
+# 照公式寫，8 個頭在我們的機器上大約花了 1.1、1.5 到 2、2.5 到 3 倍的時間：$N$ 很大時，這一層多半在把權重搬進搬出記憶體，而權重有八倍多。用融合核心，比值在 1 到 1.3 之間。「成本相同」對矩陣乘法成立；對時鐘，要用對核心才成立（第 09 課）。論文自己的用詞也只是「相近」（similar）。
 # %% [markdown] lang="en"
 # **Trillions a second?** One article closes with the picture of a language model at work, doing "trillions of $QK^\top$ matrix products a second". You can now check such sentences. Take 1000 tokens, a head of 128, and a machine with $10^{15}$ operations a second:
 # %% [markdown] lang="zh-TW"
@@ -771,7 +771,8 @@ if model is not None:
     ):
         maps = torch.softmax(q @ k.mT / math.sqrt(32), dim=-1)[0]
         print(
-            f"{name:<12} largest difference from the model's own maps: {(maps - seen.attention[LAYER - 1]).abs().max():.0e}"
+            f"{name:<12} largest difference from the model's own maps: "
+            f"{(maps - seen.attention[LAYER - 1]).abs().max():.0e}"
         )
 # %% [markdown] lang="en"
 # ### Do the heads have jobs?
@@ -800,7 +801,8 @@ if model is not None:
     it = seen.attention[:, :, seen.tokens.index("it")].argmax(dim=-1)  # where "it" looks most, in every head
     marks = (it == 0) | (it == len(seen.tokens) - 1)
     print(
-        f"'it' looks most at 'cat' in {(it == seen.tokens.index('cat')).sum()} of 72 heads, at [CLS] or [SEP] in {marks.sum()}"
+        f"'it' looks most at 'cat' in {(it == seen.tokens.index('cat')).sum()} of 72 heads, "
+        f"at [CLS] or [SEP] in {marks.sum()}"
     )
 # %% [markdown] lang="en"
 # The "subject head" was a fake: layer 1, head 3 gives everything to *the word before*, whatever it is. In our sentence that happened to be the subject. A head chosen because it fits one sentence tells you about the choosing.
@@ -888,7 +890,8 @@ if model is not None:
     ax.axhline(12, color="#444444", linestyle=":", linewidth=1.5)
     _ = ax.set_ylim(0, 14.5)
     print(
-        f"whole maps {min(with_marks):.1f} to {max(with_marks):.1f}, words only {min(words_only):.1f} to {max(words_only):.1f}, of 12"
+        f"whole maps {min(with_marks):.1f} to {max(with_marks):.1f}, "
+        f"words only {min(words_only):.1f} to {max(words_only):.1f}, of 12"
     )
 # %% [markdown] lang="en"
 # Twelve heads behave like two to four, or like five to seven where only words count. More than one, which is the point; far from twelve. Another measure would give other numbers, and that *is* the answer to "eight times". What the paper measured is a gain of 0.9 BLEU.
@@ -1021,7 +1024,7 @@ check("04_q1", answer_04_q1)
 # |---|---|---|
 # | several Attention($QW_n, KW_n, VW_n$) are computed together | not complete: three matrices a head, then concatenation and $W^O$ | by hand: (0.731, 0.5) before $W^O$, (1.231, 0.231) after |
 # | $d_\text{model}$ is shared out among the heads | not so for the input | one input number changed: all 8 queries moved |
-# | 8 heads cost exactly what 1 costs | true with a condition: matrix products only | 1.61e9 FLOPs both; 2.10 against 0.26 M weights; time about × 1.1, 1.5, 3 written out, 1.0–1.3 fused |
+# | 8 heads cost exactly what 1 costs | true with a condition: matrix products only | 1.61e9 FLOPs both; 2.10 against 0.26 M weights; time about × 1.1, 1.5–2, 2.5–3 written out, 1.0–1.3 fused |
 # | … and give 8 times the diversity | not so | rank 64 against 512; 12 heads: effectively 2 to 4, words only 5 to 7 |
 # | the printed module is correct | true with a condition: $h$ divides $d_\text{model}$, the mask has four axes | 9 tokens became 10 without an error; a mask $[B,N,M]$ hid heads instead of sentences; −1e9 raises in float16 |
 # | trillions of $QK^\top$ a second | not so | 2.56e8 FLOPs each: at most 3.9 million |
@@ -1032,7 +1035,7 @@ check("04_q1", answer_04_q1)
 # |---|---|---|
 # | 多組 Attention($QW_n, KW_n, VW_n$) 一起算 | 不完整：每個頭有三個矩陣，之後還有拼接與 $W^O$ | 手算：乘 $W^O$ 之前 (0.731, 0.5)，之後 (1.231, 0.231) |
 # | $d_\text{model}$ 均分給各個頭 | 對輸入不成立 | 改動一個輸入的數，8 個查詢全都動了 |
-# | 8 個頭的計算量和 1 個完全一致 | 有條件成立：只算矩陣乘法 | 都是 1.61e9 FLOPs；權重 2.10 M 對 0.26 M；時間照公式寫大約 1.1、1.5、3 倍，融合核心 1.0–1.3 倍 |
+# | 8 個頭的計算量和 1 個完全一致 | 有條件成立：只算矩陣乘法 | 都是 1.61e9 FLOPs；權重 2.10 M 對 0.26 M；時間照公式寫大約 1.1、1.5–2、2.5–3 倍，融合核心 1.0–1.3 倍 |
 # | ……卻獲得 8 倍的多樣性 | 不成立 | 秩 64 對 512；12 個頭，有效的有 2 到 4 個，只看字是 5 到 7 個 |
 # | 印出的模組是正確的 | 有條件成立：$h$ 整除 $d_\text{model}$，遮罩有四個軸 | 9 個詞元變成 10 個也沒報錯；遮罩 $[B,N,M]$ 遮到頭而不是句子；float16 裡 −1e9 會出錯 |
 # | 每秒數兆次 $QK^\top$ | 不成立 | 一次 2.56e8 FLOPs：最多 390 萬次 |

@@ -676,7 +676,8 @@ A = W_Q @ W_K.T
 terms = x @ A @ x.T, x @ A @ where.T, where @ A @ x.T, where @ A @ where.T
 whole = (x + where) @ W_Q @ ((x + where) @ W_K).T
 print(
-    f"four terms against the whole: {(sum(terms) - whole).abs().max():.0e}; their spreads {[round(t.std().item(), 1) for t in terms]}"
+    f"four terms against the whole: {(sum(terms) - whole).abs().max():.0e}; "
+    f"their spreads {[round(t.std().item(), 1) for t in terms]}"
 )
 # %% [markdown] lang="en"
 # After a random projection, scores with equal offset spread as much as all scores: the distance is *not* visible any more, until training has shaped $W_Q$ and $W_K$. The paper itself says "we hypothesized it would allow the model to easily learn". Its learned position vectors did as well (25.7 BLEU, sinusoids 25.8): sine and cosine are one choice.

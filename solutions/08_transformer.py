@@ -771,7 +771,8 @@ for name, module in base.named_modules():
 for name, number in parts.items():
     print(f"{name:<13} {number:>11,}  {number / count_parameters(base):6.2%}")
 print(
-    f"{'all':<13} {sum(parts.values()):>11,}   your count: {count(37_000):,}   three tables: {count(37_000, tied=False):,}"
+    f"{'all':<13} {sum(parts.values()):>11,}   your count: {count(37_000):,}   "
+    f"three tables: {count(37_000, tied=False):,}"
 )
 print(f"layers: {len(base.encoder.layers)} + {len(base.decoder.layers)}; dropout {base.config.dropout}")
 ax = plots.bars(
@@ -834,7 +835,8 @@ for name, inputs in (("shifted", shift(labels, tokenizer.bos_id)), ("not shifted
         losses.append(loss.item())
     leaks[name] = losses
     print(
-        f"{name:<12} loss {losses[0]:.2f} at first, {sum(losses[-10:]) / 10:.2f} at last; exact dates {exact_share(run, 200):.0%}"
+        f"{name:<12} loss {losses[0]:.2f} at first, {sum(losses[-10:]) / 10:.2f} at last; "
+        f"exact dates {exact_share(run, 200):.0%}"
     )
 ax = plots.curves(range(1, 81), leaks, "step", "loss", "The same model, with and without the shift")
 # %% [markdown] lang="en"
@@ -977,7 +979,7 @@ def alignment(text: str) -> tuple[Tensor, list[str], list[str]]:
     with torch.no_grad():
         tokens = decode(run, source, tokenizer.bos_id, tokenizer.eos_id, 12)
         _, maps = model(source, tokens[:, :-1], return_weights=True)
-    return maps.cross[0, 0], [*tokenizer.decode(tokens)[0], "end"], ["start", *text, "end"]
+    return maps.cross[0, 0], [*tokenizer.decode(tokens)[0], "~"], ["^", *text, "~"]
 
 
 for text in ("114/3/18", "March 18, 2025"):
@@ -987,7 +989,7 @@ for text in ("114/3/18", "March 18, 2025"):
     for j, (ax, weights) in enumerate(zip(axes.flat, heads), start=1):
         plots.heat_map(weights, rows, columns, f"head {j}", ax=ax, values=False)
         ax.set(xlabel="read", ylabel="written")
-    figure.suptitle(f"{text} → {''.join(rows[:-1])}")
+    figure.suptitle(f"{text} → {''.join(rows[:-1])}     (^ start, ~ end)")
 # %% [markdown] lang="en"
 # ### How much of it is real?
 #

@@ -532,7 +532,7 @@ print({name: round(ms[-1] / ms[2], 1) for name, ms in milliseconds.items()})
 
 
 # %% [markdown] lang="en"
-# Four times the tokens cost the explicit matrix sixteen times as much, or more once it no longer fits the processor's cache; the others two to five times on a quiet machine, five to ten on a busy one. The loop has the right slope and a large constant: one small step after another is what lesson 01 complained about.
+# Four times the tokens cost the explicit matrix sixteen times as much, or more once it no longer fits the processor's cache; the others two to five times on a quiet machine, more on a busy one. The loop has the right slope and a large constant: one small step after another is what lesson 01 complained about.
 #
 # Memory tells the same story. To go on after $N$ tokens, one head keeps:
 #
@@ -543,7 +543,7 @@ print({name: round(ms[-1] / ms[2], 1) for name, ms in milliseconds.items()})
 # | linear attention | $d^2 + d$ | 1,056 |
 # | state-space model | $dS$ | 128 |
 # %% [markdown] lang="zh-TW"
-# 詞元變成四倍，完整的矩陣要十六倍的時間，處理器的快取裝不下時還更多；其他方法在空閒的機器上是兩倍到五倍，忙的時候五倍到十倍。迴圈的斜率對了，但常數很大：一小步接著一小步，正是第 01 課抱怨的事。
+# 詞元變成四倍，完整的矩陣要十六倍的時間，處理器的快取裝不下時還更多；其他方法在空閒的機器上是兩倍到五倍，忙的時候更多。迴圈的斜率對了，但常數很大：一小步接著一小步，正是第 01 課抱怨的事。
 #
 # 記憶體也是同樣的故事。讀完 $N$ 個詞元後要接著寫，一個頭得留著：
 #
@@ -621,6 +621,7 @@ pictures = [images[0, 0], *cut(images[:1], 4)[0].unflatten(-1, (4, 4))]
 for ax, title, picture in zip(axes, (f"a {labels[0]}", "token 1", "2", "3", "4"), pictures):
     ax.imshow(picture, cmap="Greys", vmin=0, vmax=1)
     ax.set(title=title, xticks=[], yticks=[])
+    ax.spines[:].set_visible(True)
 
 
 # %% [markdown] lang="en"
@@ -732,10 +733,12 @@ with torch.no_grad():
 print(f"your logits − the model's, largest: {(yours - logits).abs().max():.0e}")
 
 hardest = logits.log_softmax(-1).gather(1, labels[:, None])[:, 0].argsort()[:6]
-figure, axes = plt.subplots(1, 6, figsize=(plots.WIDTH, 1.7))
+figure, axes = plt.subplots(1, 6, figsize=(plots.WIDTH, 2.0))
+figure.suptitle("the six hardest: what it is, and what was read", fontsize=11)
 for ax, n in zip(axes, hardest):
     ax.imshow(images[n, 0], cmap="Greys", vmin=0, vmax=1)
     ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(True)
     ax.set_title(f"{labels[n]}, read {logits[n].argmax()}", fontsize=10)
 # %% [markdown] lang="en"
 # Apart from the cutting, nothing in it knows what an image is: that pixels have neighbours, or that a patch stands above another, it had to learn from 1437 examples. (The test is a mild one: the same people wrote both parts.)

@@ -55,6 +55,7 @@ class Submission:
 _MOODLE = re.compile(r"(?P<name>(?:(?!_\d+_\d+_).)+?)_(?P<id>\d+)_assign(?:submission)?(?:_.*)?")
 _MOODLE_FOLDER = re.compile(r"(?P<name>.+)_(?P<id>\d+)_assign(?:submission)?(?:_.*)?")
 _CANVAS = re.compile(r"(?P<name>.+?)_(?:LATE_)?(?P<id>\d{3,})_\d{3,}_.+?(?:-(?P<copy>\d{1,2}))?(?:\.\w+)?")
+_COOL = re.compile(r"^[A-Za-z]\w*#_(?=.)")  # NTU COOL, a Canvas, writes the student number before the name
 _NAME_AND_ID = re.compile(r"(?P<name>\D.*)_(?P<id>\d{5,})_?")
 _ID = re.compile(r"(?:\D.*_)?\D{0,2}\d{5,}_?")
 _DATE = re.compile(r"(?:.*\D)?20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])_?")
@@ -89,7 +90,8 @@ def platform_owner(path: tuple[str, ...], part: int) -> Owner | None:
     canvas = _CANVAS.fullmatch(name)
     if canvas and not (moodle and moodle.start("id") < canvas.start("id")):
         # Canvas numbers what was handed in again: file-1.ipynb
-        return Owner(canvas["id"], canvas["name"], copy=int(canvas["copy"] or 0), platform="canvas", part=part)
+        name = _COOL.sub("", canvas["name"], count=1)
+        return Owner(canvas["id"], name, copy=int(canvas["copy"] or 0), platform="canvas", part=part)
     return Owner(moodle["id"], moodle["name"], platform="moodle", part=part) if moodle else None
 
 

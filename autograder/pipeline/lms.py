@@ -2,10 +2,13 @@
 
 What the importers look at: Moodle reads a grading worksheet by the headings "Identifier", "Grade" and "Last modified
 (grade)" in the site's own language, so a worksheet that was downloaded there (given as the roster) is filled in and a new
-one is in English; its feedback upload finds students by folders named NAME_NUMBER_assignfeedback_file_. Canvas wants the
-columns Student, ID, … , Section first, then a column for each assignment, called "TITLE (ID)" where the assignment exists.
+one is in English. An empty grade changes nothing, an empty comment takes away the one that is there. Its feedback upload
+finds students by folders named NAME_NUMBER_assignfeedback_file_. Canvas wants the columns Student, ID, … , Section first,
+then a column for each assignment, called "TITLE (ID)" where the assignment exists. An empty cell takes away the grade that
+is there, so each lesson has a file of its own with the students who have one.
 """
 
+import html
 import re
 import shutil
 import zipfile
@@ -21,10 +24,18 @@ from autograder.pipeline.tables import plain, write_table
 FOLDER = "lms"
 WORKSHEET = (
     "Identifier", "Full name", "ID number", "Status", "Grade", "Maximum Grade", "Grade can be changed",
-    "Last modified (submission)", "Last modified (grade)", "Feedback comments",
+    "Last modified (submission)", "Last modified (grade)",
 )  # fmt: skip
+COMMENTS = "Feedback comments"
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
+# As Moodle's language packs call the columns of a worksheet.
 GRADE_HEADINGS = ("grade", "成績", "評分", "分數")
+COMMENT_HEADINGS = (COMMENTS.casefold(), "評語回饋")
+# A date of the Chinese pack, which Moodle writes and cannot read back.
+CHINESE_DATE = re.compile(r"(\d{4})年\s*(\d{1,2})月\s*(\d{1,2})日\s*\(.{1,3}\)\s*(\d{1,2}:\d{2})")
+OURS = re.compile(r"(<p><b>[\w-]+</b>: ((?!</?[pb]>).)*</p>)+")  # comments as comments() writes them, nothing else
+POINTS = "    Points Possible"
+EXCUSED = "EX"
 
 
 def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster: Roster | None) -> None:
@@ -35,7 +46,7 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
         pages: the feedback page of each record, as a path inside `out`.
         roster: of the class; Moodle's or Canvas's own files are filled in.
 
-    A grade is left as it is while a written answer waits for the instructor: it would be a wrong one.
+    Grade and comments are left as they are while a written answer waits for the instructor: it would be a wrong grade.
     """
     folder = out / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
@@ -47,7 +58,7 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
     page_of = {id(record): out / page for record, page in zip(records, pages)}
 
     files = roster.files if roster is not None else ()
-    worksheets = lessons_of([file for file in files if file.kind == "moodle"], graded)
+    worksheets = lessons_of([f for f in files if f.kind == "moodle" and grade_column(f) is not None], graded)
     for lesson in lessons:
         of_lesson = [r for r in graded if r.lesson == lesson]
         theirs = [r for r in of_lesson if r.platform == "moodle"]
@@ -62,12 +73,13 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
                 [(record, page_of[id(record)], f"{lesson}.html") for record in theirs],
             )
 
-    from_canvas = [r for r in graded if r.platform == "canvas"]
     exported = next((file for file in files if file.kind == "canvas"), None)
-    if exported is not None:
-        fill_canvas(folder / "canvas.csv", graded, lessons, exported)
-    elif from_canvas:
-        write_canvas(folder / "canvas.csv", from_canvas)
+    for lesson in lessons:
+        of_lesson = [r for r in graded if r.lesson == lesson]
+        if exported is not None:
+            fill_canvas(folder / f"canvas-{lesson}.csv", of_lesson, lesson, exported)
+        else:
+            write_canvas(folder / f"canvas-{lesson}.csv", [r for r in of_lesson if r.platform == "canvas"], lesson)
 
 
 def possible(record: Record) -> float:
@@ -88,7 +100,12 @@ def final(record: Record) -> str:
 def scaled(record: Record, maximum: float | None) -> str:
     """The points, on the scale of an assignment whose maximum is another one."""
     points, whole = record.points or 0.0, possible(record)
-    return plain(points if maximum is None or not whole else points * maximum / whole)
+    return plain(points * maximum / whole if maximum and whole else points)
+
+
+def name_of(record: Record) -> str:
+    """Without backslashes: before a quotation mark Moodle's reader of CSV files takes one for an escape."""
+    return record.student_name.replace("\\", "")
 
 
 def by_member(of_lesson: Iterable[Record], roster: Roster) -> dict[Member, Record]:
@@ -110,7 +127,7 @@ def write_gradebook(path: Path, graded: Sequence[Record], lessons: Sequence[str]
             rows[member][k] = final(record)
         for record in of_lesson if roster is None else roster.strangers(of_lesson):
             # Under the id that the file came with: the one in the notebook may be anybody's.
-            own = [record.student_id, record.student_name, *[""] * len(lessons)]
+            own = [record.student_id, name_of(record), *[""] * len(lessons)]
             rows.setdefault(record.student_id, own)[k] = final(record)
     write_table(path, ["ID number", "Full name", *lessons], rows.values())
 
@@ -119,15 +136,28 @@ def write_gradebook(path: Path, graded: Sequence[Record], lessons: Sequence[str]
 
 
 def write_worksheet(path: Path, records: Sequence[Record]) -> None:
-    """A grading worksheet for who handed in, in English."""
+    """A grading worksheet for who handed in, in English; with a column of comments only where there are any."""
+    head = [*WORKSHEET, COMMENTS] if any(map(comments, records)) else WORKSHEET
     rows = [
         [
-            f"Participant {record.student_id}", record.student_name, "", "Submitted for grading",
-            final(record), plain(possible(record)), "Yes", "", "", "",
-        ]
+            f"Participant {record.student_id}", name_of(record), "", "Submitted for grading",
+            final(record), plain(possible(record)), "Yes", "", "", "" if unfinished(record) else comments(record),
+        ][: len(head)]
         for record in records
     ]  # fmt: skip
-    write_table(path, WORKSHEET, rows)
+    write_table(path, head, rows)
+
+
+def comments(record: Record) -> str:
+    """What the instructor has written beside the answers in nbgrader, as the HTML that Moodle keeps such comments in.
+
+    Backslashes are written as a reference, for the reason told in name_of().
+    """
+    return "".join(
+        f"<p><b>{grade.name}</b>: {'<br>'.join(html.escape(grade.comment).splitlines())}</p>"
+        for grade in record.grades
+        if grade.comment
+    ).replace("\\", "&#92;")
 
 
 def lessons_of(worksheets: Sequence[Roster], graded: Sequence[Record]) -> list[tuple[Roster, str]]:
@@ -158,29 +188,46 @@ def most_common(records: Iterable[Record]) -> str:
 
 
 def fill_worksheet(path: Path, records: Sequence[Record], roster: Roster) -> None:
-    """The worksheet as it was downloaded, with grades; rows without a submission or with one that waits stay as they are."""
-    grade = grade_column(roster)
-    grades = by_member(records, roster)
-    rows = [list(row) for row in roster.rows]
-    for member, record in grades.items():
+    """The worksheet as it was downloaded, with grades, and comments where the cell is empty or holds ours of an earlier run.
+
+    Rows without a submission or with one that waits stay as they are. All rows are as long as the headings: Moodle takes
+    nothing from a file in which one is not.
+    """
+    grade, columns = grade_column(roster), len(roster.head)
+    assert grade is not None, "others are left out by write_lms"
+    comment = next((i for i, heading in enumerate(roster.head) if heading.casefold() in COMMENT_HEADINGS), None)
+    rows = [[*row, *[""] * columns][:columns] for row in roster.rows]
+    for member, record in by_member(records, roster).items():
+        row = rows[member.row]
         if unfinished(record):
             continue
-        maximum = number(cell(rows[member.row], grade + 1))
-        rows[member.row] += [""] * (grade + 1 - len(rows[member.row]))
-        rows[member.row][grade] = scaled(record, maximum)
-    write_table(path, roster.head, rows, as_it_came=True)
+        row[grade] = scaled(record, number(cell(row, grade + 1)))
+        if comment is not None and (not row[comment].strip() or OURS.fullmatch(row[comment])):
+            row[comment] = comments(record)
+    write_table(path, roster.head, [[readable_date(value) for value in row] for row in rows], as_it_came=True)
 
 
-def grade_column(roster: Roster) -> int:
+def readable_date(value: str) -> str:
+    """A cell of a worksheet; a date as Moodle can read it.
+
+    Where it cannot, it takes the grade to be from 1970, finds its own newer, and skips the row.
+    """
+    found = CHINESE_DATE.fullmatch(value.strip())
+    return f"{found[1]}-{int(found[2]):02}-{int(found[3]):02} {found[4]}" if found else value
+
+
+def grade_column(roster: Roster) -> int | None:
     """The column "Grade"; where its heading is in a language not known here, the one before the assignment's maximum."""
     for i, heading in enumerate(roster.head):
         if heading.casefold() in GRADE_HEADINGS:
             return i
-    for i in range(2, len(roster.head)):
+    for i in reversed(range(2, len(roster.head))):
         values = {number(cell(row, i)) for row in roster.rows}
         if len(values) == 1 and None not in values:
-            return i - 1
-    return len(roster.head) - 1
+            before = {cell(row, i - 1) for row in roster.rows} - {""}
+            if all(number(value) is not None for value in before):
+                return i - 1
+    return None
 
 
 def number(text: str) -> float | None:
@@ -202,43 +249,38 @@ def write_feedback(path: Path, files: Iterable[tuple[Record, Path, str]]) -> Non
 # ------------------------------------------------------------------------------------------------- Canvas
 
 
-def write_canvas(path: Path, records: Sequence[Record]) -> None:
-    """A gradebook for who handed in; Canvas asks at the import which assignments the columns are."""
-    lessons = sorted({record.lesson or "" for record in records})
-    most = {lesson: max(possible(r) for r in records if r.lesson == lesson) for lesson in lessons}
-    rows: dict[str, list[str]] = {}
-    for record in records:
-        row = rows.setdefault(
-            record.student_id, [record.student_name, record.student_id, "", "", "", *[""] * len(lessons)]
-        )
-        row[len(CANVAS) + lessons.index(record.lesson or "")] = final(record)
-    points = ["    Points Possible", "", "", "", "", *(plain(most[lesson]) for lesson in lessons)]
-    write_table(path, [*CANVAS, *lessons], [points, *rows.values()])
+def write_canvas(path: Path, records: Sequence[Record], lesson: str) -> None:
+    """A gradebook for who handed in; Canvas asks at the import which assignment the column is."""
+    rows = [[r.student_name, r.student_id, "", "", "", final(r)] for r in records if not unfinished(r)]
+    if rows:
+        points = [POINTS, "", "", "", "", plain(max(map(possible, records)))]
+        write_table(path, [*CANVAS, lesson], [points, *rows], mark=False)
 
 
-def fill_canvas(path: Path, graded: Sequence[Record], lessons: Sequence[str], roster: Roster) -> None:
-    """The columns that identify students, and those of the lessons: an assignment whose title names one, else a new one."""
+def fill_canvas(path: Path, records: Sequence[Record], lesson: str, roster: Roster) -> None:
+    """The columns that identify students, and the lesson's: the assignment whose title names it, else a new one.
+
+    Only who has a grade is in it: with an empty cell, or one from the day of the export, Canvas would undo what the
+    instructor has entered since. Who is excused stays so.
+    """
     section = roster.head.index("Section")
-    assignments = {lesson: column_of(roster, lesson, section) for lesson in lessons}
-    possible_row = next((row for row in roster.rows if "Points Possible" in cell(row, 0)), ())
-    maxima: dict[str, float | None] = {}
-    head = list(roster.head[: section + 1])
-    rows = [list(row[: section + 1]) + [""] * (section + 1 - len(row)) for row in roster.rows]
-    for lesson, column in assignments.items():
-        head.append(lesson if column is None else roster.head[column])
-        maxima[lesson] = number(cell(possible_row, column)) if column is not None else None
-        for row, source in zip(rows, roster.rows):
-            row.append(cell(source, column) if column is not None else "")
-    for k, lesson in enumerate(lessons):
-        of_lesson = [record for record in graded if record.lesson == lesson]
-        for member, record in by_member(of_lesson, roster).items():
-            if not unfinished(record):
-                rows[member.row][section + 1 + k] = scaled(record, maxima[lesson])
-        if assignments[lesson] is None:
-            for row in rows:
-                if "Points Possible" in row[0]:
-                    row[section + 1 + k] = plain(max(map(possible, of_lesson)))
-    write_table(path, head, rows, as_it_came=True)
+    column = column_of(roster, lesson, section)
+    points = next((list(row) for row in roster.rows if POINTS.strip() in cell(row, 0)), [POINTS])
+    maximum = number(cell(points, column)) if column is not None else None
+
+    def row_of(known: Sequence[str], value: str) -> list[str]:
+        return [*[*known, *[""] * section][: section + 1], value]
+
+    rows = []
+    for member, record in sorted(by_member(records, roster).items(), key=lambda item: item[0].row):
+        known = roster.rows[member.row]
+        excused = column is not None and cell(known, column).upper() == EXCUSED
+        if not unfinished(record) and not excused:
+            rows.append(row_of(known, scaled(record, maximum)))
+    if rows:
+        whole = plain(max(map(possible, records))) if column is None else cell(points, column)
+        head = [*roster.head[: section + 1], lesson if column is None else roster.head[column]]
+        write_table(path, head, [row_of(points, whole), *rows], as_it_came=True, mark=False)
 
 
 def column_of(roster: Roster, lesson: str, section: int) -> int | None:

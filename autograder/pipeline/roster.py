@@ -9,6 +9,7 @@ class: their rows are joined by the student number.
 """
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,10 +31,21 @@ NUMBERS = (
     "sis user id",
     "sis login id",
     "學號/編號",
+    "編號",  # so Moodle in Chinese; elsewhere it may count the rows
     "id",
 )
-OTHER_IDS = ("username", "login", "帳號", "email address", "email", "e-mail", "電子郵件", "電子郵件地址")
-NAMES = ("student_name", "student name", "full name", "name", "student", "姓名", "全名", "學生")
+OTHER_IDS = (
+    "username",
+    "login",
+    "帳號",
+    "email address",
+    "email",
+    "e-mail",
+    "電子郵件",
+    "電子郵件地址",
+    "電子郵件信箱",
+)
+NAMES = ("student_name", "student name", "full name", "name", "student", "姓名", "全名", "完整名稱", "學生")
 MOODLE_ID = re.compile(r"\D*?\s*(\d+)")
 
 
@@ -191,20 +203,25 @@ def joined(rosters: Sequence[Roster]) -> Roster:
 
 
 def parse(data: bytes, name: str) -> Roster:
-    table = [row for row in csv.reader(decoded(data).splitlines(), delimiter=delimiter(data)) if any(row)]
+    lines = io.StringIO(decoded(data), newline="")  # a cell may hold several lines, which stay as they are
+    try:
+        table = [row for row in csv.reader(lines, delimiter=delimiter(data)) if any(row)]
+    except csv.Error as problem:
+        raise RosterError(f"{name} cannot be read: {problem}") from None
     if len(table) < 2:
         raise RosterError(f"{name} is no list of a class: it needs a line of headings and a line for each student")
     head, rows = tuple(cell.strip() for cell in table[0]), tuple(tuple(row) for row in table[1:])
     columns = {heading.casefold(): i for i, heading in reversed(list(enumerate(head)))}
     kind = kind_of(head, rows)
-    numbers = [columns[heading] for heading in NUMBERS if heading in columns and (kind != "canvas" or heading != "id")]
+    not_here = {"canvas": "id", "plain": "編號"}.get(kind)
+    numbers = [columns[heading] for heading in NUMBERS if heading in columns and heading != not_here]
     others = [columns[heading] for heading in OTHER_IDS if heading in columns]
-    name_column = next((columns[heading] for heading in NAMES if heading in columns), 0 if kind == "canvas" else None)
+    name_column = next((columns[heading] for heading in NAMES if heading in columns), None)
     if kind == "plain" and not numbers + others:
         raise RosterError(f"{name} has no column of student ids: call one of them student_id or 學號")
     members = []
     for i, row in enumerate(rows):
-        platform_id = platform_id_of(kind, row)
+        platform_id = platform_id_of(kind, head, row)
         values = [cell(row, column) for column in (*numbers, *others)]
         first = next(filter(None, values), platform_id)
         if not first or (kind == "canvas" and not platform_id):
@@ -234,8 +251,9 @@ def delimiter(data: bytes) -> str:
     return max(",;\t", key=first.count)
 
 
-def kind_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if len(head) > 3 and "Student" in head[0] and head[1] == "ID" and "Section" in head:
+def kind_of(head: tuple[str, ...], rows: Sequence[Sequence[str]]) -> str:
+    student = ("Student" in head[0] and head[1:2] == ("ID",)) or head[:3] == ("LastName", "FirstName", "ID")
+    if len(head) > 3 and student and "Section" in head:
         return "canvas"
     # Moodle's headings are in the language of the site; its first column is "Participant 12345" in that language.
     if len(head) >= 5 and all(re.fullmatch(r"\D+?\s*\d+", cell(row, 0)) for row in rows):
@@ -243,16 +261,17 @@ def kind_of(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "plain"
 
 
-def platform_id_of(kind: str, row: Sequence[str]) -> str:
+def platform_id_of(kind: str, head: tuple[str, ...], row: Sequence[str]) -> str:
     if kind == "moodle":
         found = MOODLE_ID.fullmatch(cell(row, 0))
         return found[1] if found else ""
-    return cell(row, 1) if kind == "canvas" and cell(row, 1).isdigit() else ""
+    number = cell(row, head.index("ID")) if kind == "canvas" else ""
+    return number if number.isdigit() else ""
 
 
 def names_in(row: Sequence[str], columns: dict[str, int]) -> list[str]:
-    headings = ("first name", "last name") if "first name" in columns else ("姓氏", "名字")
-    return [cell(row, columns[heading]) for heading in headings if heading in columns]
+    pairs = (("first name", "last name"), ("firstname", "lastname"), ("姓氏", "名字"))
+    return [cell(row, columns[heading]) for pair in pairs for heading in pair if heading in columns]
 
 
 def cell(row: Sequence[str], column: int) -> str:

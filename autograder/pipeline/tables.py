@@ -5,15 +5,18 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
-def write_table(path: Path, head: Sequence[str], rows: Iterable[Sequence[str]], as_it_came: bool = False) -> None:
+def write_table(
+    path: Path, head: Sequence[str], rows: Iterable[Sequence[str]], as_it_came: bool = False, mark: bool = True
+) -> None:
     """Write a CSV file.
 
     Args:
         as_it_came: the cells are a platform's own and must come back to it unchanged, whatever they begin with.
+        mark: begin with a byte-order mark. It tells Excel that the file is UTF-8, and Moodle passes over it; NTU COOL,
+            which tries Big5 first, does not.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The byte-order mark tells Excel that it is UTF-8; Moodle and Canvas pass over it.
-    with open(path, "w", encoding="utf-8-sig", errors="replace", newline="") as file:
+    with open(path, "w", encoding="utf-8-sig" if mark else "utf-8", errors="replace", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(head)
         writer.writerows(row if as_it_came else [neutral(value) for value in row] for row in rows)

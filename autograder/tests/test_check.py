@@ -1,12 +1,15 @@
 """What a student reads in a notebook or a terminal."""
 
+import re
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 import autograder
 from autograder import check, get, hint, names, progress, start, use
+from autograder.judging import matrices_that_differ, picture_of
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +45,7 @@ def test_a_mistake_is_named_in_the_notebooks_language(capsys, language):
     mistake = next(m for m in autograder.get("relevance").mistakes if m.name == "columns_of_K")
     out = capsys.readouterr().out
     assert mistake.message[language] in out
-    assert out.startswith("✗ relevance: ")
+    assert out.startswith("✗ relevance: " if language == "en" else "✗ relevance：0 / 1 分")
 
 
 def test_not_started_is_no_error(capsys):
@@ -50,7 +53,7 @@ def test_not_started_is_no_error(capsys):
     assert capsys.readouterr().out == "○ relevance: not started\n"
     start("02_qkv", "zh-TW")
     check("relevance", stub)
-    assert capsys.readouterr().out == "○ relevance: 尚未作答\n"
+    assert capsys.readouterr().out == "○ relevance：尚未作答\n"
     check("02_q1", "")
     assert "尚未作答" in capsys.readouterr().out
 
@@ -129,6 +132,77 @@ def test_what_is_no_letter_is_told_so(letter):
     assert verdict.points == 0 and verdict.mistake is None and "a, b, c or d" in verdict.message("en")
 
 
+class NoModule:
+    def __init__(self, *sizes):
+        pass
+
+
+class NoWeights(torch.nn.Module):
+    def __init__(self, *sizes):
+        super().__init__()
+
+
+class OtherWeights(autograder.get("llama_block").reference):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.w_q = torch.nn.Linear(3, 2)
+
+
+class OtherShapes(autograder.get("llama_block").reference):
+    def __init__(self, *sizes):
+        super().__init__(*sizes)
+        self.w_q = torch.nn.Linear(3, 2, bias=False)
+
+
+def with_a_setting_changed(q, K):
+    torch.set_default_dtype(torch.float64)
+    return K @ q
+
+
+def checked_inside(q, K):
+    check("relevance", right)
+
+
+def without_infinities(q, k, v, block_size, is_causal=False):
+    q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
+    scores = q @ k.mT / q.shape[-1] ** 0.5
+    return torch.softmax(scores, dim=-1) @ v, scores.logsumexp(-1)
+
+
+def attends_by_torch(q, k, v, block_size, is_causal=False):
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v), q[..., 0]
+
+
+OURS = [
+    ("relevance", with_a_setting_changed, "預設的 dtype"),
+    ("relevance", checked_inside, "請移到函式外面"),
+    ("relevance", lambda q, K: (K @ q).to_sparse(), "而不是 torch.Tensor (3, torch.sparse_coo)"),
+    ("relevance", lambda q, K: (K @ q).unsqueeze(0), "形狀"),
+    ("sequential_steps", lambda n_tokens, n_layers=1: (n_tokens - 70_000, n_layers), "比正確值少 70,0"),
+    ("sequential_steps", lambda n_tokens, n_layers=1: (n_tokens + 70_000, n_layers), "比正確值多 "),
+    ("flash_forward", without_infinities, "有限的數"),
+    ("flash_forward", attends_by_torch, "這題不能使用"),
+    ("llama_block", NoModule, "類別應該是 torch.nn.Module，而不是 NoModule"),
+    ("llama_block", NoWeights, "缺少 norm1.weight"),
+    ("llama_block", OtherWeights, "多了 w_q.bias"),
+    ("llama_block", OtherShapes, "w_q.weight 的形狀應該是 [8, 8]，而不是 [2, 3]"),
+]
+
+
+@pytest.mark.parametrize(("name", "answer", "words"), OURS, ids=[words for _, _, words in OURS])
+def test_what_the_course_says_in_chinese_is_chinese(capsys, name, answer, words):
+    start("02_qkv", "zh-TW")
+    check(name, answer)
+    out = capsys.readouterr().out
+    assert words in out
+    assert not re.search(r"[A-Za-z]{2,} [a-z]{2,} [a-z]{2,}", out), out
+
+
+def test_a_count_that_is_off_says_which_way():
+    verdict = autograder.judge("sequential_steps", lambda n_tokens, n_layers=1: (n_tokens - 70_000, n_layers))
+    assert "rnn is too small by 70,000." in verdict.message("en")
+
+
 def test_a_forgotten_return_is_said_once(capsys):
     check("relevance", lambda q, K: None)
     out = capsys.readouterr().out
@@ -178,8 +252,10 @@ def test_use_takes_the_students_function_only_if_it_passes(capsys):
     assert use("relevance", right) is right
     assert "using your relevance" in capsys.readouterr().out
     assert use("relevance", stub) is autograder.get("relevance").reference
+    assert "the course's own\n" in (said := capsys.readouterr().out) and "→" not in said  # not written: no reason needed
     assert use("relevance", columns) is autograder.get("relevance").reference
-    assert "the course's own" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "the course's own" in said and autograder.judge("relevance", columns).message("en") in said
 
 
 def test_an_unknown_language_is_an_error():
@@ -204,7 +280,24 @@ def test_progress_lists_every_exercise_with_the_best_points_so_far(capsys):
     assert said["attend"].startswith("✗") and said["attend"].endswith("0 / 2")
     assert said["project_qkv"].startswith("○") and said["project_qkv"].endswith("not checked yet")
     total = sum(get(name).points for name in names("02_qkv"))
-    assert lines[-1] == f"So far: 1 of {total} points (written answers not counted)."
+    assert lines[-1] == f"So far: 1 / {total} points."
+
+
+def test_progress_names_the_written_answer_where_there_is_one(capsys):
+    sources = sorted((Path(autograder.__file__).parents[1] / "solutions").glob("[0-9][0-9]_*.py"))
+    with_written = [path.stem for path in sources if " written=" in path.read_text(encoding="utf-8")]
+    for lesson in {exercise.lesson for exercise in map(get, names())}:
+        start(lesson, "zh-TW")
+        progress()
+        assert ("用文字作答" in capsys.readouterr().out) == (lesson in with_written), lesson
+
+
+def test_progress_counts_the_exercises_of_its_own_lesson_only(capsys):
+    start("03_sqrt_dk", "en")
+    check("relevance", lambda q, K: K @ q)
+    capsys.readouterr()
+    progress()
+    assert "So far: 0 / " in capsys.readouterr().out
 
 
 def test_progress_starts_anew_with_each_lesson_and_needs_one(capsys, monkeypatch):
@@ -213,7 +306,44 @@ def test_progress_starts_anew_with_each_lesson_and_needs_one(capsys, monkeypatch
     start("03_sqrt_dk", "zh-TW")
     capsys.readouterr()
     progress()
-    assert "目前：0 ／" in capsys.readouterr().out
+    assert "目前：0 / " in capsys.readouterr().out
     monkeypatch.setitem(sys.modules["autograder.check"]._state, "lesson", None)
     progress()
     assert capsys.readouterr().out == "請先執行設定儲存格。\n"
+
+
+def the_picture(name, answer):
+    return next(picture_of(get(name), autograder.judge(name, answer), 0), None)
+
+
+def test_a_picture_of_true_and_false():
+    def one_too_many(n, m, device=None):
+        return torch.ones(n, m, dtype=torch.bool).tril(m - n + 1)
+
+    _, mine, expected = the_picture("causal_mask", one_too_many)
+    assert mine.shape == expected.shape and not torch.equal(mine, expected) and set(mine.unique().tolist()) <= {0, 1}
+
+
+def test_no_picture_of_what_is_right():
+    """y is right to the last digit, and what was changed, cut off or of another dtype shows in no picture of values."""
+    reference = get("temperature_softmax").reference
+    assert the_picture("temperature_softmax", lambda z, temperature: reference(z, temperature).detach()) is None
+    assert the_picture("temperature_softmax", lambda z, temperature: reference(z, temperature).float()) is None
+
+
+def test_the_picture_shows_the_matrix_that_is_wrong():
+    a, b = torch.zeros(3, 2, 2, dtype=torch.float64), torch.zeros(3, 2, 2, dtype=torch.float64)
+    b[2, 1, 0] = 1.0
+    mine, expected = matrices_that_differ(a, b)
+    assert torch.equal(mine, a[2]) and torch.equal(expected, b[2])
+    assert matrices_that_differ(b, b + 1e-5) is None
+    assert matrices_that_differ(torch.full((2, 2), torch.nan), torch.zeros(2, 2)) is not None
+
+
+def test_a_forbidden_function_is_named_and_not_what_it_calls_itself():
+    verdict = autograder.judge("softmax_jacobian", jacobian_by_autograd)
+    assert [s.name for s in verdict.forbidden] == ["torch.autograd.functional.jacobian"]
+
+
+def jacobian_by_autograd(p):
+    return torch.autograd.functional.jacobian(lambda z: torch.softmax(z, -1), p.log())

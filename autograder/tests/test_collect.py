@@ -1000,6 +1000,13 @@ def test_canvas_numbers_repeated_uploads(tmp_path: Path, lessons: Path) -> None:
     assert [row.source for row in rows if row.status == "ok"] == ["lee_12345_67891_02_qkv-1.ipynb"]
 
 
+def test_ntu_cool_writes_the_student_number_before_the_name(tmp_path: Path, lessons: Path) -> None:
+    name = "b12345678#_王小明_12345_678901_02_qkv.ipynb"
+    (row,) = collect(zipped(tmp_path / "p.zip", {name: handed_in()}), lessons)
+    assert (row.student_name, row.platform, row.status) == ("王小明", "canvas", "ok")
+    assert "12345" in row.student_id and "b12345678" not in row.student_name
+
+
 def test_two_languages_are_one_lesson(pile: Path, lessons: Path) -> None:
     old = put(pile / "s1" / "english.ipynb", handed_in())
     put(pile / "s1" / "chinese.ipynb", handed_in(language="zh-TW"))

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
-from nbclient.exceptions import CellTimeoutError
 
 import autograder
 from autograder.pipeline.authoring import build, load_lesson, solved_notebook
 from autograder.pipeline.grading import grade
+from autograder.pipeline.solved import run
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "solutions").glob("[0-9][0-9]_*.py"))
@@ -23,17 +22,9 @@ def released(lesson: str, language: str) -> nbformat.NotebookNode:
 
 
 def executed(notebook: nbformat.NotebookNode, kernel: str = "python3", folder: Path = ROOT) -> nbformat.NotebookNode:
-    """Run it in `folder`, whose packages its kernel finds first.
-
-    On a busy machine a message between kernel and client is lost once in a while, and the client waits for ever (no cell
-    of a lesson takes nearly so long): then all of it is run once more.
-    """
+    """The notebook, run in `folder`."""
     notebook.metadata.kernelspec = {"name": kernel, "display_name": kernel}
-    client = NotebookClient(notebook, timeout=400, kernel_name=kernel, resources={"metadata": {"path": str(folder)}})
-    try:
-        client.execute()
-    except CellTimeoutError:
-        client.execute()
+    run(notebook, kernel, folder)
     return notebook
 
 

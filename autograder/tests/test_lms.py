@@ -20,9 +20,14 @@ MOODLE_EN = """Identifier,"Full name","ID number","Email address",Status,Grade,"
 "Participant 100002","Ann Lee",b02,b02@x.tw,"Submitted for grading",,100.00,Yes,-,-,
 "Participant 100003","Eve Wu",b03,b03@x.tw,"No submission",55.00,100.00,Yes,-,-,keep
 """
-MOODLE_ZH = """識別碼,全名,狀態,得分,滿分,成績可以更改,最後修改（繳交）,最後修改（成績）,評語
-參與者100001,王小明,已繳交,,10.00,是,-,-,
-參與者100002,李安,已繳交,,10.00,是,-,-,
+# As Moodle's Chinese language pack of version 5.0 calls the columns.
+MOODLE_ZH = """識別碼,完整名稱,編號,電子郵件信箱,狀態,成績,最高成績,分數可以被更改,最後修改的(作業),最後修改的(得分),評語回饋
+參與者100001,王小明,B01,b01@x.tw,已繳交,,10.00,是,-,-,
+參與者100002,李安,B02,b02@x.tw,已繳交,,10.00,是,-,-,
+"""
+MOODLE_OTHER = """Kennung,Name,Status,Bewertung,Bestwertung,Änderbar,Zuletzt geändert (Abgabe),Zuletzt geändert (Bewertung)
+Teilnehmer/in100001,Wang,Abgegeben,,"10,00",Ja,-,-
+Teilnehmer/in100002,Lee,Abgegeben,"3,50","10,00",Ja,-,-
 """
 CANVAS = """Student,ID,SIS User ID,SIS Login ID,Section,Homework 02_qkv (77),Exam (78),Final Score
     Points Possible,,,,,20,100,(read only)
@@ -34,7 +39,9 @@ PLAIN = "student_id,name\nb01,王小明\nb02,Ann Lee\n"
 
 
 def table(path: Path) -> list[list[str]]:
-    assert path.read_bytes().startswith(b"\xef\xbb\xbf") and not path.read_bytes().startswith(b'\xef\xbb\xbf"')
+    """Spreadsheets want the byte-order mark; in NTU COOL's Canvas it would spoil the first heading."""
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf") != path.name.startswith("canvas")
+    assert not path.read_bytes().startswith(b'\xef\xbb\xbf"')
     with open(path, encoding="utf-8-sig", newline="") as file:
         return list(csv.reader(file))
 
@@ -77,9 +84,11 @@ def written(tmp_path: Path, records: Sequence[Record], roster: Roster | None = N
     ("text", "kind", "first"),
     [
         (MOODLE_EN, "moodle", ("100001", "b01", "王小明")),
-        (MOODLE_ZH, "moodle", ("100001", "100001", "王小明")),
+        (MOODLE_ZH, "moodle", ("100001", "B01", "王小明")),
+        (MOODLE_OTHER, "moodle", ("100001", "100001", "Wang")),
         (CANVAS, "canvas", ("9001", "b01", "Wang, Xiaoming")),
-        ("學號,姓名\nb01,王小明\n", "plain", ("", "b01", "王小明")),
+        ("LastName,FirstName,ID,SIS Login ID,Section,HW (1)\nPoints Possible,,,,,5\nLee,Ann,9002,b02,A,1\n", "canvas", ("9002", "b02", "Ann Lee")),
+        ("編號,學號,姓名\n1,b01,王小明\n", "plain", ("", "b01", "王小明")),
         ("student_id;name\nb01;Ann\n", "plain", ("", "b01", "Ann")),
         ("First name\tLast name\tID number\nAnn\tLee\tb01\n", "plain", ("", "b01", "Ann Lee")),
         ("Email address,Full name\nb01@x.tw,Ann\n", "plain", ("", "b01@x.tw", "Ann")),
@@ -189,10 +198,11 @@ def test_a_waiting_written_answer_leaves_the_grade_as_it_is(tmp_path: Path) -> N
     for folder, found in (("a", "100002"), ("b", "b02")):
         rows = {row[0]: row[2] for row in table(tmp_path / folder / "lms/gradebook.csv")}
         assert rows[found] == "" and "6" in rows.values()
-    new = table(written(tmp_path / "c", on_canvas) / "canvas.csv")
-    assert [row[5] for row in new[1:]] == ["8", "6", "", ""]
-    own = table(written(tmp_path / "d", on_canvas, parse(CANVAS.encode(), "x")) / "canvas.csv")
-    assert [row[5] for row in own[1:]] == ["20", "15", "3", "4"]
+    for folder, found, expected in (("c", None, ["8", "6"]), ("d", parse(CANVAS.encode(), "x"), ["20", "15"])):
+        rows = table(written(tmp_path / folder, on_canvas, found) / f"canvas-{QKV}.csv")
+        assert [row[5] for row in rows[1:]] == expected, "an empty cell would take the grade away"
+    waiting = written(tmp_path / "e", on_canvas[1:], parse(CANVAS.encode(), "x"))
+    assert [path.name for path in waiting.iterdir()] == ["gradebook.csv"]
 
 
 def test_who_is_missing_and_who_is_a_stranger() -> None:
@@ -230,10 +240,13 @@ def test_moodle_gets_a_worksheet_and_a_zip_of_feedback(tmp_path: Path) -> None:
             _, number, kind, plugin, *_ = name.split("/")[0].split("_", 4)
             assert number.isdigit() and (kind, plugin) == ("assignfeedback", "file")
         assert archive.read(archive.namelist()[0]).decode() == f"feedback/100001/{QKV}.html"
-    assert (folder / f"moodle-{SCALE}.csv").exists() and not (folder / "canvas.csv").exists()
+    assert (folder / f"moodle-{SCALE}.csv").exists() and not list(folder.glob("canvas*"))
 
 
-@pytest.mark.parametrize(("text", "column", "expected"), [(MOODLE_EN, 5, ["50", "75"]), (MOODLE_ZH, 3, ["5", "7.5"])])
+@pytest.mark.parametrize(
+    ("text", "column", "expected"),
+    [(MOODLE_EN, 5, ["50", "75"]), (MOODLE_ZH, 5, ["5", "7.5"]), (MOODLE_OTHER, 3, ["5", "7.5"])],
+)
 def test_moodles_own_worksheet_comes_back_filled_in(
     tmp_path: Path, text: str, column: int, expected: list[str]
 ) -> None:
@@ -249,30 +262,98 @@ def test_moodles_own_worksheet_comes_back_filled_in(
     assert (tmp_path / "lms" / f"moodle-{SCALE}.csv").exists(), "the other lesson has no worksheet yet: a new one"
 
 
-def test_canvas_gets_a_gradebook(tmp_path: Path) -> None:
+def test_canvas_gets_a_gradebook_for_each_lesson(tmp_path: Path) -> None:
     records = [canvas("9001", "wangxiaoming", 4), canvas("9001", "wangxiaoming", 1, SCALE), canvas("9002", "leeann", 6)]
-    rows = table(written(tmp_path, records) / "canvas.csv")
-    assert rows == [
-        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", QKV, SCALE],
-        ["    Points Possible", "", "", "", "", "8", "8"],
-        ["wangxiaoming", "9001", "", "", "", "4", "1"],
-        ["leeann", "9002", "", "", "", "6", ""],
-    ]
-    assert rows[0][0].startswith("Student") and not list((tmp_path / "lms").glob("moodle*"))
+    folder = written(tmp_path, records)
+    identity = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
+    assert table(folder / f"canvas-{QKV}.csv") == [
+        [*identity, QKV], ["    Points Possible", "", "", "", "", "8"],
+        ["wangxiaoming", "9001", "", "", "", "4"], ["leeann", "9002", "", "", "", "6"],
+    ]  # fmt: skip
+    assert table(folder / f"canvas-{SCALE}.csv")[1:] == [
+        ["    Points Possible", "", "", "", "", "8"], ["wangxiaoming", "9001", "", "", "", "1"],
+    ]  # fmt: skip
+    assert not list(folder.glob("moodle*"))
 
 
 def test_canvas_own_gradebook_comes_back_filled_in(tmp_path: Path) -> None:
-    """The assignment whose title names the lesson keeps its heading; grades of who handed in nothing stay."""
-    found = parse(CANVAS.encode(), "x")
-    records = [canvas("9001", "wangxiaoming", 4), record("lee", "Ann", 6, typed="b02"), canvas("9001", "w", 8, SCALE)]
-    rows = table(written(tmp_path, records, found) / "canvas.csv")
-    assert rows == [
-        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Homework 02_qkv (77)", SCALE],
-        ["    Points Possible", "", "", "", "", "20", "8"],
-        ["Wang, Xiaoming", "9001", "b01", "b01@x.tw", "A", "10", "8"],
-        ["Lee, Ann", "9002", "b02", "b02@x.tw", "A", "15", ""],
-        ["Wu, Eve", "9003", "b03", "b03@x.tw", "B", "4", ""],
+    """The assignment whose title names the lesson keeps its heading. Who handed in nothing or is excused is left alone."""
+    text = CANVAS + '"Yu, Jo",9004,b04,b04@x.tw,A,EX,,\n'
+    records = [
+        record("lee", "Ann", 6, typed="b02"), canvas("9001", "wangxiaoming", 4), canvas("9001", "w", 8, SCALE),
+        canvas("9004", "yujo", 2),
+    ]  # fmt: skip
+    folder = written(tmp_path, records, parse(text.encode(), "x"))
+    assert table(folder / f"canvas-{QKV}.csv") == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Homework 02_qkv (77)"],
+        ["    Points Possible", "", "", "", "", "20"],
+        ["Wang, Xiaoming", "9001", "b01", "b01@x.tw", "A", "10"],
+        ["Lee, Ann", "9002", "b02", "b02@x.tw", "A", "15"],
     ]
+    assert table(folder / f"canvas-{SCALE}.csv") == [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", SCALE],
+        ["    Points Possible", "", "", "", "", "8"],
+        ["Wang, Xiaoming", "9001", "b01", "b01@x.tw", "A", "8"],
+    ]
+
+
+def test_an_assignment_without_points_gets_them_as_they_are(tmp_path: Path) -> None:
+    found = parse(CANVAS.replace(",,,,,20,", ",,,,,0.00,").encode(), "x")
+    assert table(written(tmp_path, [canvas("9001", "w", 4)], found) / f"canvas-{QKV}.csv")[2][5] == "4"
+
+
+def commented(made: Record, *texts: str) -> Record:
+    for grade, text in zip(made.grades, texts):
+        grade.comment = text
+    return made
+
+
+def test_comments_from_nbgrader_reach_moodle(tmp_path: Path) -> None:
+    """Empty cells and those filled by an earlier run; what the instructor wrote in Moodle stays."""
+    before = MOODLE_EN.replace('PM",-,\n', 'PM",-,<p>Good!</p>\n')
+    first = [
+        commented(moodle("100001", "王小明", 4), "", "see me"), commented(moodle("100002", "Ann Lee", 6), "a < b\nx\\", 'say "why"'),
+    ]  # fmt: skip
+    rows = table(written(tmp_path, first, parse(before.encode(), "x")) / f"moodle-{QKV}.csv")
+    assert [row[-1] for row in rows[1:]] == [
+        "<p>Good!</p>", "<p><b>attend</b>: a &lt; b<br>x&#92;</p><p><b>02_w1</b>: say &quot;why&quot;</p>", "keep",
+    ]  # fmt: skip
+    path = tmp_path / "lms" / f"moodle-{QKV}.csv"
+    again = parse(path.read_bytes(), "x")
+    for second, expected in (
+        (commented(moodle("100002", "Ann Lee", 6), "", "better"), "<p><b>02_w1</b>: better</p>"),
+        (moodle("100002", "Ann Lee", 6), ""),
+    ):
+        assert table(written(tmp_path, [second], again) / f"moodle-{QKV}.csv")[2][-1] == expected
+    new = table(written(tmp_path, first) / f"moodle-{QKV}.csv")
+    assert new[0][-1] == "Feedback comments" and new[1][-1] == "<p><b>02_w1</b>: see me</p>"
+    without = table(written(tmp_path, [moodle("100001", "王小明", 4)]) / f"moodle-{QKV}.csv")
+    assert "Feedback comments" not in without[0], "an empty cell would take a comment away"
+
+
+def test_comments_in_a_chinese_worksheet_wait_for_the_points(tmp_path: Path) -> None:
+    found = parse(MOODLE_ZH.encode(), "x")
+    done, waiting = (commented(moodle(number, "x", 4), "", "好") for number in ("100001", "100002"))
+    waiting.grades[1].points = None
+    rows = table(written(tmp_path, [done, waiting], found) / f"moodle-{QKV}.csv")
+    assert [row[-1] for row in rows[1:]] == ["<p><b>02_w1</b>: 好</p>", ""]
+
+
+def test_cells_of_several_lines_stay_as_they_are(tmp_path: Path) -> None:
+    cells = '"<p>one</p>\r\n<p>two\u2028three</p>"'
+    found = parse(MOODLE_EN.replace("keep", cells).encode(), "x")
+    rows = table(written(tmp_path, [moodle("100001", "王小明", 4)], found) / f"moodle-{QKV}.csv")
+    assert rows[3][-1] == "<p>one</p>\r\n<p>two\u2028three</p>"
+
+
+def test_a_worksheet_whose_grades_are_not_found_is_no_place_for_them(tmp_path: Path) -> None:
+    """With a scale in place of a maximum, in a language not known here: a new worksheet, nothing overwritten."""
+    found = parse(MOODLE_OTHER.replace('"10,00"', "gut").encode(), "x")
+    assert lms.grade_column(found) is None
+    rows = table(written(tmp_path, [moodle("100001", "Wang", 4)], found) / f"moodle-{QKV}.csv")
+    assert rows[0][0] == "Identifier" and rows[1][4] == "4"
+    one = parse("\n".join(MOODLE_OTHER.splitlines()[:2]).encode(), "x")
+    assert lms.grade_column(one) == 3, "in a class of one every column of numbers has one value"
 
 
 def test_a_gradebook_for_any_platform(tmp_path: Path) -> None:
@@ -303,7 +384,7 @@ def test_a_typed_id_takes_nobody_s_points_without_a_roster(tmp_path: Path) -> No
 @pytest.mark.hostile
 @pytest.mark.parametrize(
     ("text", "file", "column"),
-    [(MOODLE_EN, f"moodle-{QKV}.csv", 5), (MOODLE_EN, "gradebook.csv", 2), (CANVAS, "canvas.csv", 5), (PLAIN, "gradebook.csv", 2)],
+    [(MOODLE_EN, f"moodle-{QKV}.csv", 5), (MOODLE_EN, "gradebook.csv", 2), (CANVAS, f"canvas-{QKV}.csv", 5), (PLAIN, "gradebook.csv", 2)],
 )  # fmt: skip
 def test_whom_two_claim_to_be_gets_the_points_of_neither(tmp_path: Path, text: str, file: str, column: int) -> None:
     """In whatever order they come; the other lesson, which one claims, is written."""
@@ -312,7 +393,7 @@ def test_whom_two_claim_to_be_gets_the_points_of_neither(tmp_path: Path, text: s
     other = [record("b02", "Ann Lee", 8), record("b01", "王小明", 3, SCALE)]
     for records in ([victim, eve, *other], [eve, *other, victim]):
         rows = {"".join(row[:3]): row for row in table(written(tmp_path, records, found) / file)}
-        (of_victim,) = [row for key, row in rows.items() if "b01" in key]
+        (of_victim,) = [row for key, row in rows.items() if "b01" in key] or [[""] * 9]
         (of_ann,) = [row for key, row in rows.items() if "b02" in key]
         assert of_victim[column] == "" and float(of_ann[column]) in (8, 20, 100)
         assert not any("Eve" in key and "Wu" not in key and "elsewhere" in key for key in rows)
@@ -325,8 +406,7 @@ def test_whom_two_claim_to_be_gets_the_points_of_neither(tmp_path: Path, text: s
 
 def test_a_lesson_in_which_all_are_claimed_by_two(tmp_path: Path) -> None:
     both_claim = [record("b01", "王小明", 6), record("x", "Eve", 1, typed="b01")]
-    rows = table(written(tmp_path, both_claim, parse(CANVAS.encode(), "x")) / "canvas.csv")
-    assert rows[2][5] == "" and rows[3][5] == "3"
+    assert not list(written(tmp_path, both_claim, parse(CANVAS.encode(), "x")).glob("canvas*"))
     (tmp_path / roster.FILE).write_text(CANVAS)
     files = [Submission(r.student_id, r.student_name, r.lesson, "en", "", r.source, None, "ok", "") for r in both_claim]
     report.write_reports(tmp_path, both_claim, files)
