@@ -6,10 +6,19 @@
 #
 # **You need** a little Python, and vectors and matrices as in school. No neural networks yet.
 #
-# **Time** about 70 minutes: 40 for reading, 30 for the exercises.
+# **Time** about 70 minutes: 40 for reading, 30 for the exercises and the question.
 #
 # The course tests what some articles and lecture notes say about the Transformer: we call them "the lecture", "the
 # article" and "the documents".
+#
+# | exercise | difficulty (of 5) | minutes | points |
+# |---|---|---|---|
+# | `inner_product` | 1 | 2 | 1 |
+# | `matmul_as_inner_products` | 2 | 8 | 2 |
+# | `row_combination` | 1 | 4 | 1 |
+# | `softmax` | 2 | 10 | 3 |
+# | `embed` | 1 | 4 | 1 |
+# | question `00_q1` | | 2 | 1 |
 # %% [markdown] lang="zh-TW"
 # # 00 · 先記兩件事：線性代數 101
 #
@@ -17,9 +26,18 @@
 #
 # **先備知識**是一點 Python，加上高中學過的向量與矩陣；還用不到神經網路。
 #
-# **時間**約 70 分鐘：閱讀 40 分鐘，練習 30 分鐘。
+# **時間**約 70 分鐘：閱讀 40 分鐘，練習和選擇題 30 分鐘。
 #
 # 本課程常提到的「講義」「文章」和「文件」，是網路上常見的教材；我們逐一檢驗它們對 Transformer 的說法。
+#
+# | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
+# |---|---|---|---|
+# | `inner_product` | 1 | 2 | 1 |
+# | `matmul_as_inner_products` | 2 | 8 | 2 |
+# | `row_combination` | 1 | 4 | 1 |
+# | `softmax` | 2 | 10 | 3 |
+# | `embed` | 1 | 4 | 1 |
+# | 選擇題 `00_q1` | | 2 | 1 |
 # %% tags=["setup"]
 import time
 
@@ -761,11 +779,11 @@ print("and the results are equal:", torch.equal(one_hot @ table, table[ids]))
 # - 一個詞元是 $W_E$ 的一列；$N$ 個詞元的文字是 $[N, d_\text{model}]$ 的矩陣。
 # - 看公式看昏了？在下面寫出形狀。
 # %% [markdown] lang="en"
-# ## 8. Check yourself
+# ## 8. Self-check: question `00_q1` · 1 point · 2 minutes
 #
 # Write the letter between the quotation marks, for example `"a"`, and run the check.
 #
-# **Question** (1 point). Let $x$ be a row vector of $m$ entries and $A$ a matrix with $m$ rows. What is $xA$?
+# Let $x$ be a row vector of $m$ entries and $A$ a matrix with $m$ rows. What is $xA$?
 #
 # - **a.** A combination of the columns of $A$; the entries of $x$ are the weights.
 # - **b.** All the products of an entry of $x$ with an entry of its row: a matrix of the same shape as $A$.
@@ -773,11 +791,11 @@ print("and the results are equal:", torch.equal(one_hot @ table, table[ids]))
 # - **d.** A combination of the rows of $A$ with the entries of $x$ as weights; its entry $j$ is also the inner product of
 #   $x$ with column $j$.
 # %% [markdown] lang="zh-TW"
-# ## 8. 自我檢查
+# ## 8. 自我檢查：選擇題 `00_q1` · 滿分 1 分 · 2 分鐘
 #
 # 把字母寫在引號之間，例如 `"a"`，然後執行檢查。
 #
-# **選擇題**（1 分）　$x$ 是有 $m$ 個分量的列向量，$A$ 是有 $m$ 列的矩陣。$xA$ 是什麼？
+# $x$ 是有 $m$ 個分量的列向量，$A$ 是有 $m$ 列的矩陣。$xA$ 是什麼？
 #
 # - **a.** $A$ 的各行（column）的線性組合，權重是 $x$ 的分量。
 # - **b.** $x$ 的每個分量，跟對應那一列的每個數相乘：一個跟 $A$ 形狀相同的矩陣。
@@ -791,7 +809,7 @@ answer_00_q1 = "d"
 # %%
 check("00_q1", answer_00_q1)
 # %% [markdown] lang="en"
-# ## 9. What the documents claim, and what your cells measured
+# ## 9. What the documents claim, and what you measured
 #
 # | claim | verdict | measured in this lesson |
 # |---|---|---|
@@ -804,7 +822,7 @@ check("00_q1", answer_00_q1)
 #
 # **Next:** lesson 01 writes a recurrent network with these two facts, and finds out why it cannot be computed all at once.
 # %% [markdown] lang="zh-TW"
-# ## 9. 文件怎麼說，你的儲存格量到什麼
+# ## 9. 文件怎麼說，你量到什麼
 #
 # | 說法 | 結論 | 這一課量到的 |
 # |---|---|---|

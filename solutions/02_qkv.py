@@ -6,10 +6,21 @@
 # **You need** lesson 00: a vector times a matrix is a combination of the matrix's rows, and softmax turns any
 # numbers into weights.
 #
-# **Time** about 70 minutes: 40 for reading, 30 for the exercises.
+# **Time** about 75 minutes: 40 for reading, 35 for the exercises and questions.
 #
 # We test what some articles and lecture notes say about attention; "the article" is one that uses the sentence about
 # the cat below.
+#
+# | exercise | difficulty (of 5) | minutes | points |
+# |---|---|---|---|
+# | `project_qkv` | 1 | 4 | 1 |
+# | `relevance` | 1 | 3 | 1 |
+# | `attend` | 2 | 5 | 2 |
+# | `attention_matrix` | 2 | 5 | 2 |
+# | `self_attention` | 2 | 6 | 3 |
+# | `permutation_gap` | 3 | 7 | 2 |
+# | question `02_q1` | | 2 | 1 |
+# | question `02_q2` | | 3 | 1 |
 # %% [markdown] lang="zh-TW"
 # # 02 · Q/K/V：拿問題去找最適合的答案
 #
@@ -17,9 +28,20 @@
 #
 # **先備知識**是第 00 課的兩件事：列向量乘矩陣，就是把矩陣的各列做線性組合；softmax 能把任意實數變成權重。
 #
-# **時間**約 70 分鐘：閱讀 40 分鐘，練習 30 分鐘。
+# **時間**約 75 分鐘：閱讀 40 分鐘，練習和選擇題 35 分鐘。
 #
 # 本課常提到的「講義」「文章」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
+#
+# | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
+# |---|---|---|---|
+# | `project_qkv` | 1 | 4 | 1 |
+# | `relevance` | 1 | 3 | 1 |
+# | `attend` | 2 | 5 | 2 |
+# | `attention_matrix` | 2 | 5 | 2 |
+# | `self_attention` | 2 | 6 | 3 |
+# | `permutation_gap` | 3 | 7 | 2 |
+# | 選擇題 `02_q1` | | 2 | 1 |
+# | 選擇題 `02_q2` | | 3 | 1 |
 # %% tags=["setup"]
 import math
 from collections.abc import Callable
@@ -961,22 +983,22 @@ if model is not None:
 # - 單靠它看不出順序：怎麼打亂進去，就怎麼打亂出來。
 # - 權重說的是一個頭看哪裡，不是為什麼。
 # %% [markdown] lang="en"
-# ## 8. Check yourself
+# ## 8. Self-check: question `02_q1` · 1 point · 2 minutes
 #
 # Write the letter between the quotation marks, for example `"a"`, and run the check.
 #
-# **Question 1** (1 point). What do query, key and value do?
+# What do query, key and value do?
 #
 # - **a.** The key asks, the query is what a token is found by, and the value is what the token hands over.
 # - **b.** The query asks, the key is what a token is found by, and the value is what the token hands over.
 # - **c.** The query asks, the key is what a token is found by, and the value is the number that says how well the two fit.
 # - **d.** The query asks, the value is what a token is found by, and the key is what the token hands over.
 # %% [markdown] lang="zh-TW"
-# ## 8. 自我檢查
+# ## 8. 自我檢查：選擇題 `02_q1` · 滿分 1 分 · 2 分鐘
 #
 # 把字母寫在引號之間，例如 `"a"`，然後執行檢查。
 #
-# **第 1 題**（1 分）　查詢（query）、鍵（key）、值（value）各做什麼？
+# 查詢（query）、鍵（key）、值（value）各做什麼？
 #
 # - **a.** 鍵負責發問，查詢讓詞元被找到，值是詞元交出來的內容。
 # - **b.** 查詢負責發問，鍵讓詞元被找到，值是詞元交出來的內容。
@@ -990,14 +1012,18 @@ answer_02_q1 = "b"
 # %%
 check("02_q1", answer_02_q1)
 # %% [markdown] lang="en"
-# **Question 2** (1 point). Look again at the printed 6 × 6 matrix of section 5. What can be said about it?
+# ## 9. Self-check: question `02_q2` · 1 point · 3 minutes
+#
+# Look again at the printed 6 × 6 matrix of section 5. What can be said about it?
 #
 # - **a.** It can belong to a model that is choosing the next word: each of its rows sums to 1, as it must.
 # - **b.** Its columns sum to 1 as well: a token cannot receive more attention than it gives.
 # - **c.** It can only belong to an encoder: words give weight to words that come after them.
 # - **d.** Apart from rounding it is symmetric: "cat" is as relevant to "sat" as "sat" is to "cat".
 # %% [markdown] lang="zh-TW"
-# **第 2 題**（1 分）　再看一次第 5 節印出來的 6 × 6 矩陣。關於它，哪句話對？
+# ## 9. 自我檢查：選擇題 `02_q2` · 滿分 1 分 · 3 分鐘
+#
+# 再看一次第 5 節印出來的 6 × 6 矩陣。關於它，哪句話對？
 #
 # - **a.** 它可以屬於正在挑下一個字的模型：每一列的和都是 1，符合要求。
 # - **b.** 它每一行的和也是 1：一個詞元收到的注意力，不會比它給出去的多。
@@ -1011,7 +1037,7 @@ answer_02_q2 = "c"
 # %%
 check("02_q2", answer_02_q2)
 # %% [markdown] lang="en"
-# ## 9. What the documents claim, and what your cells measured
+# ## 10. What the documents claim, and what you measured
 #
 # | claim | verdict | measured in this lesson |
 # |---|---|---|
@@ -1024,7 +1050,7 @@ check("02_q2", answer_02_q2)
 # | a token contributes *if* it is chosen | not so: all do | MiniLM: 21 % of weights below 0.005, none 0 |
 # | $\mathrm{softmax}(QK^\top)V$, scaled later, is PyTorch's attention | true | largest difference about 1e-7 at scale 1 |
 # %% [markdown] lang="zh-TW"
-# ## 9. 文件怎麼說，你的儲存格量到什麼
+# ## 10. 文件怎麼說，你量到什麼
 #
 # | 說法 | 結論 | 這一課量到的 |
 # |---|---|---|

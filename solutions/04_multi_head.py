@@ -5,9 +5,20 @@
 #
 # **You need** lessons 02 and 03: $\mathrm{softmax}(QK^\top/\sqrt{d_k})\,V$, and masks where True means "may attend".
 #
-# **Time** about 110 minutes: 50 for reading, 60 for the exercises.
+# **Time** about 115 minutes: 50 for reading, 65 for the exercises and the question.
 #
 # "The article", "the guide", "the documents": teaching texts found on the web. We test what they say.
+#
+# | exercise | difficulty (of 5) | minutes | points |
+# |---|---|---|---|
+# | `split_heads` | 2 | 6 | 1 |
+# | `merge_heads` | 2 | 5 | 1 |
+# | `MultiHeadAttention` | 4 | 25 | 5 |
+# | `attention_parameter_count` | 2 | 6 | 1 |
+# | `attention_flops` | 3 | 10 | 2 |
+# | `grouped_query_attention` | 3 | 10 | 3 |
+# | question `04_q1` | | 2 | 1 |
+# | question `04_q1` | | 2 | 1 |
 # %% [markdown] lang="zh-TW"
 # # 04 · 多頭注意力：八位讀者，同讀一頁
 #
@@ -15,9 +26,20 @@
 #
 # **先備知識**是第 02、03 課：$\mathrm{softmax}(QK^\top/\sqrt{d_k})\,V$，以及 True 代表「可以看」的遮罩。
 #
-# **時間**約 110 分鐘：閱讀 50 分鐘，練習 60 分鐘。
+# **時間**約 115 分鐘：閱讀 50 分鐘，練習和選擇題 65 分鐘。
 #
 # 本課說的「文章」「講義」「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
+#
+# | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
+# |---|---|---|---|
+# | `split_heads` | 2 | 6 | 1 |
+# | `merge_heads` | 2 | 5 | 1 |
+# | `MultiHeadAttention` | 4 | 25 | 5 |
+# | `attention_parameter_count` | 2 | 6 | 1 |
+# | `attention_flops` | 3 | 10 | 2 |
+# | `grouped_query_attention` | 3 | 10 | 3 |
+# | 選擇題 `04_q1` | | 2 | 1 |
+# | 選擇題 `04_q1` | | 2 | 1 |
 # %% tags=["setup"]
 import math
 import time
@@ -975,7 +997,9 @@ if model is not None:
 # - GQA：相鄰的查詢頭共用鍵與值：0、0、1、1。
 # - 有些頭成了專家，許多頭停在記號上，沒有人替它們分派任務。
 # %% [markdown] lang="en"
-# ## 9. Check yourself
+# ## 9. Self-check: question `04_q1` · 1 point · 2 minutes
+#
+# ## 10. Self-check: question `04_q1` · 1 point · 2 minutes
 #
 # **Question** `04_q1` (1 point). Compare 8 heads of 64 with 1 head of 512, in a model of width 512. Which sentence is right?
 #
@@ -984,7 +1008,9 @@ if model is not None:
 # - **c.** The matrix products are equally many, so the two always take the same time.
 # - **d.** Parameters and matrix products are the same; the eight make 8 times as many attention weights, and each has a score form of rank 64 at most.
 # %% [markdown] lang="zh-TW"
-# ## 9. 自我檢查
+# ## 9. 自我檢查：選擇題 `04_q1` · 滿分 1 分 · 2 分鐘
+#
+# ## 10. 自我檢查：選擇題 `04_q1` · 滿分 1 分 · 2 分鐘
 #
 # **選擇題** `04_q1`（1 分）　在寬度 512 的模型裡，比較 8 個 64 的頭與 1 個 512 的頭。哪一句對？
 #
@@ -1000,7 +1026,7 @@ answer_04_q1 = "d"
 # %%
 check("04_q1", answer_04_q1)
 # %% [markdown] lang="en"
-# ## 10. What the documents claim, and what your cells measured
+# ## 11. What the documents claim, and what you measured
 #
 # | claim | verdict | measured in this lesson |
 # |---|---|---|
@@ -1010,7 +1036,7 @@ check("04_q1", answer_04_q1)
 # | heads, concatenation, $W^O$ back to $d_\text{model}$ | true with a condition: $W^O$ is $(h\,d_v)\times d_\text{model}$ | `nn.MultiheadAttention` to about 1e-6; Gemma's $W^O$ is 4096 × 3072 |
 # | $d_k=d_v=d_\text{model}/h$ | true with a condition: as in 2017 | Gemma: 256, not 192 |
 # %% [markdown] lang="zh-TW"
-# ## 10. 文件怎麼說，你的儲存格量到什麼
+# ## 11. 文件怎麼說，你量到什麼
 #
 # | 說法 | 結論 | 這一課量到的 |
 # |---|---|---|

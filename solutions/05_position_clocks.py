@@ -7,18 +7,8 @@
 #
 # We test what some articles and lecture notes say; "the article" and "the lecture" are two of them.
 #
-# **You need** matrices, and the sum formulas of sine and cosine. **Time**: about two hours, 85 minutes of them for the exercises.
-# %% [markdown] lang="zh-TW"
-# # 05 · 位置編碼：一組快慢不同的時鐘
+# **You need** matrices, and the sum formulas of sine and cosine. **Time**: about two hours, 85 minutes of them for the exercises and the question.
 #
-# 「狗咬人」和「人咬狗」用的是同樣三個字。對第 02 到 04 課的注意力來說，它們就是同一組向量。
-#
-# 2017 年的論文替每個字加上幾百個時鐘的指針；現在的模型則拿時鐘去轉查詢和鍵（RoPE）。這一課兩種都自己做，證明它為什麼行得通，再量一量它能走多遠。
-#
-# 本課常提到的「講義」和「文章」，是網路上常見的教材；我們逐一檢驗它們的說法。
-#
-# **先備知識**：矩陣，以及 sin、cos 的和角公式。**時間**：約兩小時，其中練習 85 分鐘。
-# %% [markdown] lang="en"
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
 # | `digit_periods` | 1 | 8 | 1 |
@@ -30,6 +20,16 @@
 # | `rope_half_split` | 3 | 10 | 3 |
 # | question `05_q1` | | 2 | 1 |
 # %% [markdown] lang="zh-TW"
+# # 05 · 位置編碼：一組快慢不同的時鐘
+#
+# 「狗咬人」和「人咬狗」用的是同樣三個字。對第 02 到 04 課的注意力來說，它們就是同一組向量。
+#
+# 2017 年的論文替每個字加上幾百個時鐘的指針；現在的模型則拿時鐘去轉查詢和鍵（RoPE）。這一課兩種都自己做，證明它為什麼行得通，再量一量它能走多遠。
+#
+# 本課常提到的「講義」和「文章」，是網路上常見的教材；我們逐一檢驗它們的說法。
+#
+# **先備知識**：矩陣，以及 sin、cos 的和角公式。**時間**：約兩小時，其中練習和選擇題 85 分鐘。
+#
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
 # | `digit_periods` | 1 | 8 | 1 |
@@ -46,13 +46,13 @@ import math
 import torch
 
 # %% [markdown] lang="en"
-# ## The question: who bit whom?
+# ## 1. The question: who bit whom?
 #
 # Three words with made-up vectors, $d_\text{model} = 4$: 狗 (dog), 咬 (bites), 人 (man). Self-attention without any weights, softmax$(XX^\top/\sqrt{d})X$, reads 狗咬人 (dog bites man) and 人咬狗 (man bites dog).
 #
 # Before you run the cell, guess: does 狗 come out differently when it is bitten?
 # %% [markdown] lang="zh-TW"
-# ## 問題：誰咬了誰？
+# ## 1. 問題：誰咬了誰？
 #
 # 我們自己編三個字的向量，$d_\text{model} = 4$：狗、咬、人。拿沒有任何權重的自注意力 softmax$(XX^\top/\sqrt{d})X$，去讀「狗咬人」和「人咬狗」。
 #
@@ -141,7 +141,7 @@ for what, gap in {
 #
 # 另外，有因果遮罩時順序就有影響，因為每個字有了「前面」。只有解碼器的模型不加位置向量，也能從這裡學到位置（Haviv et al. 2022）。沒有遮罩就沒辦法了：得把位置放進向量裡。
 # %% [markdown] lang="en"
-# ## The picture: digits are clocks
+# ## 2. The picture: digits are clocks
 #
 # How do we write numbers? Count 0, 1, 2, … and watch the digits of 9487 tick. The ones digit moves at every step and comes round after 10. The tens digit moves every 10 steps and comes round after 100.
 #
@@ -154,7 +154,7 @@ for what, gap in {
 #
 # Four clocks, each ten times slower than the one before it.
 # %% [markdown] lang="zh-TW"
-# ## 圖像：每一位數都是時鐘
+# ## 2. 圖像：每一位數都是時鐘
 #
 # 我們怎麼寫數字？從 0、1、2 一路數下去，看 9487 的每一位怎麼跳。個位數每一步都動，10 步繞一圈；十位數每 10 步動一次，100 步繞一圈。
 #
@@ -237,7 +237,7 @@ check("digit_periods", digit_periods)
 # %% [markdown] lang="zh-TW"
 # 只用 sin 不行嗎？不行，因為 $\sin\theta = \sin(\pi - \theta)$：一個數分不出指針指的是右上還是右下。最快的鐘在位置 1 和 21，sin 是 0.841 和 0.837，幾乎一樣；cos 是 0.540 和 −0.548，這才分得出來。
 # %% [markdown] lang="en"
-# ## The formula
+# ## 3. The formula
 #
 # Clock number $i$ turns by $\omega_i$ radians at each step, and row $pos$ of the table $P$, shape $[n, d]$, holds the hands of all $d/2$ clocks side by side:
 #
@@ -246,7 +246,7 @@ check("digit_periods", digit_periods)
 # - $d = d_\text{model}$ is even. **$i$ numbers the pairs**, not the columns (one article says "the dimension"): columns $2i$ and $2i+1$ share $\omega_i$.
 # - Positions count from 0, so that row 0 is $(0, 1, 0, 1, \dots)$: all hands at twelve.
 # %% [markdown] lang="zh-TW"
-# ## 公式
+# ## 3. 公式
 #
 # 第 $i$ 個鐘每一步轉 $\omega_i$ 弧度；表 $P$ 的形狀是 $[n, d]$，第 $pos$ 列（row）把 $d/2$ 個鐘的指針並排放好：
 #
@@ -470,7 +470,7 @@ for name, table in (("N(0, 1/d)", words), ("nn.Embedding's own N(0, 1)", default
 # %% [markdown] lang="zh-TW"
 # 所以關鍵在 $\sqrt{d}$ 這個因子，而手上的文件都沒提到它。不乘，是長度 1 的字對上長度 16 的位置；乘了，是 22.6 對 16。（PyTorch 的 `nn.Embedding` 預設是 $N(0,1)$，本來就有 22.6，再乘就太大了。）
 # %% [markdown] lang="en"
-# ## The proof: k steps are one rotation
+# ## 4. The proof: k steps are one rotation
 #
 # The article's claim: the position $k$ steps further on is a *linear* function of this one, with a matrix that does not depend on where you are. Take one clock, angle $\alpha = \omega_i\,pos$, and let it turn by $\theta = \omega_i k$. The sum formulas give
 #
@@ -479,7 +479,7 @@ for name, table in (("N(0, 1/d)", words), ("nn.Embedding's own N(0, 1)", default
 #
 # Both right-hand sides are combinations of the old hand $(\sin\alpha, \cos\alpha)$. The weights contain $\theta$ only.
 # %% [markdown] lang="zh-TW"
-# ## 證明：走 k 步就是一次旋轉
+# ## 4. 證明：走 k 步就是一次旋轉
 #
 # 文章說：往後 $k$ 步的位置，是這個位置的**線性**函數，而且那個矩陣和你在哪裡無關。先看一個鐘，角度 $\alpha = \omega_i\,pos$，讓它再轉 $\theta = \omega_i k$。由和角公式：
 #
@@ -576,7 +576,7 @@ _ = ax.set(xlabel="column", ylabel="row")
 
 
 # %% [markdown] lang="en"
-# ## The inner product sees the distance
+# ## 5. The inner product sees the distance
 #
 # For one clock, $\sin\alpha\sin\beta + \cos\alpha\cos\beta = \cos(\alpha - \beta)$. Add up all clocks:
 #
@@ -584,7 +584,7 @@ _ = ax.set(xlabel="column", ylabel="row")
 #
 # $pos$ is gone: only the offset $k$ counts. For $d = 4$ and $k = 1$: $\cos 1 + \cos 0.01 = 0.540 + 1.000 = 1.540$. For $k = 0$: $2 = d/2$, the squared length.
 # %% [markdown] lang="zh-TW"
-# ## 內積看得到距離
+# ## 5. 內積看得到距離
 #
 # 就一個鐘而言，$\sin\alpha\sin\beta + \cos\alpha\cos\beta = \cos(\alpha - \beta)$。把所有的鐘加起來：
 #
@@ -711,7 +711,7 @@ print(f"closest of 100,000 offsets: {int(far.argmax()) + 1}, inner product {far.
 #
 # 而且，向量不同不代表**訓練過**：只看過 512 個位置的模型，對位置 5000 的指針一無所知。
 # %% [markdown] lang="en"
-# ## RoPE: turn, do not add
+# ## 6. RoPE: turn, do not add
 #
 # Two troubles: the projections spoil the distance, and direction is lost. Rotary position embedding (RoPE; Su et al. 2021) mends both with the matrix of your proof. It adds nothing to the words. *After* the projection it turns each query and each key by its own position: $q_m R_m$ and $k_n R_n$, where $R_m$ is the rotation by all clocks at position $m$. Then
 #
@@ -719,7 +719,7 @@ print(f"closest of 100,000 offsets: {int(far.argmax()) + 1}, inner product {far.
 #
 # and the score knows $m - n$, sign included. (RoPE turns counter-clockwise, so its $R_m$ is the transpose of $M_m$; the rules $R_mR_l = R_{m+l}$ and $R_{-m} = R_m^\top$ hold for both.)
 # %% [markdown] lang="zh-TW"
-# ## RoPE：不用加的，用轉的
+# ## 6. RoPE：不用加的，用轉的
 #
 # 現在有兩個麻煩：投影會弄亂距離，而且方向不見了。旋轉位置編碼（RoPE；Su et al. 2021）用剛才證明的矩陣一次解決。它什麼都不加到字上，而是在投影**之後**，把每個查詢和鍵照自己的位置轉：$q_m R_m$ 和 $k_n R_n$，$R_m$ 就是所有的鐘走到位置 $m$ 的旋轉。於是
 #
@@ -921,11 +921,11 @@ content_m, content_n = torch.randn(2, 1, 512, generator=generator, dtype=torch.f
 q, k = content_m @ W_Q[:, :64], content_n @ W_K[:, :64]
 print(f"any W_Q, W_K, offset 5:  {spread(turned_interleaved, turned_interleaved, 5)}")
 # %% [markdown] lang="en"
-# ## On a real model: dog bites man
+# ## 7. On a real model: dog bites man
 #
 # MiniLM does not use sinusoids: like BERT, it has a *learned* table of 512 positions. We compare the mean vectors of "dog bites man" and "man bites dog", as it is and with the position table set to zero. (It does not know 狗 and 咬: the cell shows what it makes of 狗咬人.)
 # %% [markdown] lang="zh-TW"
-# ## 在真的模型上：dog bites man
+# ## 7. 在真的模型上：dog bites man
 #
 # MiniLM 不用正弦波，它跟 BERT 一樣，有一張**學出來的**表，512 個位置。我們比較「dog bites man」和「man bites dog」的平均向量，一次照原樣，一次把位置表設成 0。（它不認得「狗」和「咬」，輸出會顯示它把「狗咬人」看成什麼。）
 # %% tags=["experiment"]
@@ -970,7 +970,7 @@ if minilm is not None:
 # %% [markdown] lang="zh-TW"
 # 沒有人教過 MiniLM 什麼是距離、什麼是波。但在它的表裡，鄰居很像，而且相似度一波一波起伏。講義說得對，sin、cos 不是唯一的辦法；只是訓練也會找到類似的東西。
 # %% [markdown] lang="en"
-# ## What to remember
+# ## 8. What to remember
 #
 # 1. Attention without a mask sees a set. Order must be put into the vectors.
 # 2. Clock $i$ turns by $\omega_i = 10000^{-2i/d}$ a step: first pairs fast, last pairs slow, like the digits of a number.
@@ -979,7 +979,7 @@ if minilm is not None:
 # 5. RoPE turns $q$ and $k$ after the projection: the score knows $m - n$. Two layouts; never mix them.
 # 6. Angles in float32 or better, always.
 # %% [markdown] lang="zh-TW"
-# ## 要記住的事
+# ## 8. 要記住的事
 #
 # 1. 沒有遮罩的注意力看到的是集合，順序要放進向量裡。
 # 2. 第 $i$ 個鐘每步轉 $\omega_i = 10000^{-2i/d}$：前面的快、後面的慢，就像數字的低位與高位。
@@ -988,7 +988,7 @@ if minilm is not None:
 # 5. RoPE 在投影之後轉 $q$ 和 $k$：分數知道 $m - n$。排法有兩種，千萬別混用。
 # 6. 角度一律用 float32 或更高的精度。
 # %% [markdown] lang="en"
-# ## Self-check: question `05_q1` · 1 point · 2 minutes
+# ## 9. Self-check: question `05_q1` · 1 point · 2 minutes
 #
 # Why does self-attention need positions, and which dimensions of the sinusoidal table turn fastest? Choose the best answer and put its letter between the quotation marks.
 #
@@ -997,7 +997,7 @@ if minilm is not None:
 # - **c**: The mask hides the order of the tokens from the model, so that it has to be added again. The first dimensions turn fastest.
 # - **d**: Scores and weighted sums do not depend on the order of the tokens; without a mask, attention sees a set. The first dimensions turn fastest.
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `05_q1` · 滿分 1 分 · 2 分鐘
+# ## 9. 自我檢查：選擇題 `05_q1` · 滿分 1 分 · 2 分鐘
 #
 # 自注意力為什麼需要位置編碼？在 sin、cos 的表裡，哪些維度轉得最快？請選最好的答案，把字母填進引號裡。
 #
@@ -1013,7 +1013,7 @@ answer_05_q1 = "d"
 # %%
 check("05_q1", answer_05_q1)
 # %% [markdown] lang="en"
-# ## What the documents claim, and what you measured
+# ## 10. What the documents claim, and what you measured
 #
 # | claim | verdict | what this lesson found |
 # |---|---|---|
@@ -1026,7 +1026,7 @@ check("05_q1", answer_05_q1)
 # | Low pairs turn fast, high pairs slowly | true | $d$ = 512: period 6.28 to 60,611 |
 # | The longest wavelength is $10000\cdot2\pi$ | not quite | 60,611, not 62,832 |
 # %% [markdown] lang="zh-TW"
-# ## 文件怎麼說，你量到什麼
+# ## 10. 文件怎麼說，你量到什麼
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
@@ -1038,24 +1038,6 @@ check("05_q1", answer_05_q1)
 # | 9487 愈高位週期愈長 | 對 | 每 1、10、100…… **變**一次；週期是 10、100、1000…… |
 # | 前面的對頻率高，後面的低 | 對 | $d$ = 512：週期從 6.28 到 60,611 |
 # | 最長的波長是 $10000\cdot2\pi$ | 差一點 | 是 60,611，不是 62,832 |
-# %% [markdown] lang="en"
-# | claim | verdict | what this lesson found |
-# |---|---|---|
-# | (sin, cos) is a clock hand; one number would not do | true | sines of positions 1 and 21: 0.841, 0.837; cosines 0.540, −0.548 |
-# | $PE_{pos+k} = M_k\,PE_{pos}$, $M_k$ free of $pos$ | true; for columns | rows need the transpose: error about 1e-13; forgetting it 1.7 to 2.0 |
-# | So the inner product shows the distance | true with a condition: only $\lvert k\rvert$, nothing projected | 256, 249.1, 231.7, 189.6 (5), 173.8 (10), 112.0 (100); rises after 43; random $W_Q, W_K$: equal offsets spread by 8.8, all by 8.9 |
-# | The model easily learns relative positions | imprecise | the paper "hypothesized" it |
-# | sin/cos is one choice of several | true | learned 25.7, sinusoids 25.8 BLEU (paper); MiniLM's table is learned |
-# | Every position has its own vector | true with a condition: exact arithmetic | 4096 positions held in bfloat16: 769, float16: 3073; a bfloat16 table with $d$ = 2: 1014; of 100,000 offsets the closest is the neighbour |
-# %% [markdown] lang="zh-TW"
-# | 說法 | 判定 | 這一課的結果 |
-# |---|---|---|
-# | (sin, cos) 是時鐘的指針；一個數不夠 | 對 | 位置 1 和 21：sin 是 0.841、0.837；cos 是 0.540、−0.548 |
-# | $PE_{pos+k} = M_k\,PE_{pos}$，$M_k$ 與 $pos$ 無關 | 對，指的是行向量 | 列向量要用轉置：誤差約 1e-13；忘了就差 1.7 到 2.0 |
-# | 所以內積看得出距離 | 有條件：只看 $\lvert k\rvert$，而且沒有投影 | 256、249.1、231.7、189.6（5）、173.8（10）、112.0（100）；過了 43 會回升；隨機 $W_Q, W_K$：同距離的分數標準差 8.8，全部 8.9 |
-# | 模型容易學到相對位置 | 不精確 | 論文寫的是「假設」 |
-# | sin/cos 只是一種選擇 | 對 | 學出來的 25.7、正弦波 25.8 BLEU（論文）；MiniLM 的表是學來的 |
-# | 每個位置的向量都不同 | 有條件：精確計算 | 4096 個位置存成 bfloat16 剩 769、float16 剩 3073；$d$ = 2 的 bfloat16 表剩 1014；十萬個相對位置裡最接近的是鄰居 |
 # %% [markdown] lang="en"
 # | claim | verdict | what this lesson found |
 # |---|---|---|

@@ -5,18 +5,20 @@
 #
 # Padding, the start token, the output layer, label smoothing and the learning rate occur in none of "the documents", the articles and lecture notes that this course tests. Without most of them nothing runs, so they are the exercises here.
 #
-# **You need** lessons 03 to 07. **Time**: about two and a half hours, 105 minutes of them for exercises and questions. Two cells train: one for 10 to 20 seconds, one for one to two minutes, depending on the machine.
+# **You need** lessons 03 to 07. **Time**: about two and a half hours, 105 minutes of them for the exercises and questions. Two cells train: one for 10 to 20 seconds, one for one to two minutes, depending on the machine.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
-# | `encoder`, `decoder` | 2 | 8 each | 2 each |
+# | `encoder` | 2 | 8 | 2 |
+# | `decoder` | 2 | 8 | 2 |
 # | `shift_right` | 1 | 6 | 1 |
 # | `transformer_logits` | 3 | 20 | 3 |
 # | `label_smoothing_loss` | 3 | 20 | 3 |
 # | `warmup_schedule` | 1 | 5 | 1 |
 # | `greedy_decode` | 3 | 20 | 3 |
 # | `parameter_count` | 2 | 10 | 2 |
-# | questions `08_q1`, `08_q2` | 1 | 3 each | 1 each |
+# | question `08_q1` | | 3 | 1 |
+# | question `08_q2` | | 3 | 1 |
 # %% [markdown] lang="zh-TW"
 # # 08 · 組起來：Encoder–Decoder
 #
@@ -28,14 +30,16 @@
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
-# | `encoder`、`decoder` | 2 | 各 8 | 各 2 |
+# | `encoder` | 2 | 8 | 2 |
+# | `decoder` | 2 | 8 | 2 |
 # | `shift_right` | 1 | 6 | 1 |
 # | `transformer_logits` | 3 | 20 | 3 |
 # | `label_smoothing_loss` | 3 | 20 | 3 |
 # | `warmup_schedule` | 1 | 5 | 1 |
 # | `greedy_decode` | 3 | 20 | 3 |
 # | `parameter_count` | 2 | 10 | 2 |
-# | 選擇題 `08_q1`、`08_q2` | 1 | 各 3 | 各 1 |
+# | 選擇題 `08_q1` | | 3 | 1 |
+# | 選擇題 `08_q2` | | 3 | 1 |
 # %% tags=["setup"]
 import math
 from collections.abc import Callable
@@ -44,13 +48,13 @@ import torch
 from torch import Tensor
 
 # %% [markdown] lang="en"
-# ## The question
+# ## 1. The question
 #
 # A date can be written in many ways. Minguo years count from 1912, so 民國114年 is 2025; English puts the month first, or the day. A program with a rule for each spelling is long and brittle.
 #
 # We want a machine that learns the rules from pairs of texts: one it reads, one it is to write. Reading is the **encoder**'s part, writing the **decoder**'s. Here are such pairs; a *token* is one character, the smallest useful choice.
 # %% [markdown] lang="zh-TW"
-# ## 問題
+# ## 1. 問題
 #
 # 同一個日期有許多寫法。民國紀年從 1912 年算起，民國114年就是 2025 年；英文有人先寫月、有人先寫日。要是每種寫法都寫一條規則，程式會又長又脆弱。
 #
@@ -67,13 +71,13 @@ for source_text, target_text in split.train[:8]:
     print(f"{target_text}   ←   {source_text}")
 print(f"{len(split.train):,} pairs to learn from, {len(split.test):,} to test with, {tokenizer.vocab_size} tokens")
 # %% [markdown] lang="en"
-# ## The picture
+# ## 2. The picture
 #
 # This is the model of 2017, at the paper's size, while it reads two dates. Click a block, or go to it with Tab and press Enter: it opens to its formula and to the shapes of *this* batch, as they were while the model ran.
 #
 # Start with the two attentions of the decoder: what do they read?
 # %% [markdown] lang="zh-TW"
-# ## 圖像
+# ## 2. 圖像
 #
 # 這是 2017 年的模型，大小和論文一樣，正在讀兩個日期。點一個方塊（或用 Tab 移過去再按 Enter），就會看到它的公式，以及**這個**批次實際流過的形狀。
 #
@@ -92,7 +96,7 @@ paper_size = Transformer(TransformerConfig.preset("vaswani_base", vocab_size=tok
 display(HTML(explore(paper_size, two_sources, two_targets, padding_mask(two_sources), LANGUAGE)))
 del paper_size
 # %% [markdown] lang="en"
-# ## The formula
+# ## 3. The formula
 #
 # The whole model is five lines. $s$ holds the source tokens, $t$ the target's; $P$ the positions; $E$ one row for each token.
 #
@@ -104,7 +108,7 @@ del paper_size
 # \text{logits} &= h E^{\top}, \quad p = \mathrm{softmax}(\text{logits}) && [B, N, V]
 # \end{aligned}$$
 # %% [markdown] lang="zh-TW"
-# ## 公式
+# ## 3. 公式
 #
 # 整個模型只有五行。$s$ 是來源的詞元，$t$ 是目標的詞元，$P$ 是位置，$E$ 每個詞元一列（row）。
 #
@@ -130,13 +134,13 @@ del paper_size
 #
 # 兩點都和長度有關，就來算算看。
 # %% [markdown] lang="en"
-# ## By hand: three lengths at d_model = 512
+# ## 4. By hand: three lengths at d_model = 512
 #
 # A position has 256 pairs $(\sin, \cos)$, and $\sin^2+\cos^2 = 1$: its length is $\sqrt{256} = 16$, at every place.
 #
 # A row of $E$ starts with 512 components of variance $1/512$: its squared length is about $512\cdot\frac1{512} = 1$. Next to a position of length 16 a word of length 1 is hardly there. Times $\sqrt{512} = 22.6$ it is the larger of the two.
 # %% [markdown] lang="zh-TW"
-# ## 用手算：d_model = 512 時的三個長度
+# ## 4. 用手算：d_model = 512 時的三個長度
 #
 # 一個位置有 256 對 $(\sin, \cos)$，而 $\sin^2+\cos^2 = 1$，所以不管在哪裡，長度都是 $\sqrt{256} = 16$。
 #
@@ -165,7 +169,7 @@ print(f"  if they have variance 1 (the same rows, times sqrt(512)): {root * spre
 
 
 # %% [markdown] lang="en"
-# ## What every check looks at
+# ## 5. What every check looks at
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - Arguments come back unchanged, lists included; they may be non-contiguous; optional ones come by position or by name.
@@ -174,7 +178,7 @@ print(f"  if they have variance 1 (the same rows, times sqrt(512)): {root * spre
 # - Not allowed: `nn.Transformer` and its layers, `nn.MultiheadAttention`, `F.scaled_dot_product_attention`, `course_lib`.
 # - Best not to call your other answers: if one is wrong, both lose points.
 # %% [markdown] lang="zh-TW"
-# ## 每個檢查都看什麼
+# ## 5. 每個檢查都看什麼
 #
 # - 先看型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動，串列（list）也一樣；記憶體不一定連續；有預設值的引數，可能按位置或按名稱給。
@@ -279,7 +283,7 @@ check("decoder", decoder)
 
 
 # %% [markdown] lang="en"
-# ## What the decoder reads
+# ## 6. What the decoder reads
 #
 # In training the whole target is known: 2025-03-18. For each place the decoder is to name the *next* token. So its input is the target, moved one place to the right, behind a start token (here `^`; `~` is the end):
 #
@@ -290,7 +294,7 @@ check("decoder", decoder)
 #
 # At place 3 it has read `^202` and is to say 5.
 # %% [markdown] lang="zh-TW"
-# ## 解碼器讀什麼
+# ## 6. 解碼器讀什麼
 #
 # 訓練時整個目標都已知：2025-03-18。每個位置要說出的是**下一個**詞元。所以解碼器的輸入是目標往右移一格，最前面放一個開頭詞元（這裡寫成 `^`；`~` 是結尾）：
 #
@@ -339,7 +343,7 @@ check("shift_right", shift_right)
 
 
 # %% [markdown] lang="en"
-# ## Which mask goes where
+# ## 7. Which mask goes where
 #
 # Three attentions, three masks. Each hides **keys**, so ask: whose keys are read?
 #
@@ -352,7 +356,7 @@ check("shift_right", shift_right)
 # **Small first.** A target of three tokens, the first of them padding. Rows are queries, 1 = open:
 # $\begin{pmatrix}0&0&0\\0&1&0\\0&1&1\end{pmatrix}$. The first row has nothing to see; lesson 07 made such rows zeros.
 # %% [markdown] lang="zh-TW"
-# ## 哪個遮罩放哪裡
+# ## 7. 哪個遮罩放哪裡
 #
 # 三種注意力，三個遮罩。遮的都是**鍵**，所以先問：讀的是誰的鍵？
 #
@@ -468,13 +472,13 @@ print(f"logits {list(ours.shape)}, largest difference {(ours - theirs).abs().max
 
 
 # %% [markdown] lang="en"
-# ## The loss
+# ## 8. The loss
 #
 # For each place the model gives $V$ log-probabilities, and one class is right. Cross-entropy is minus the log-probability of that class. **Label smoothing** asks for a little less certainty: the target is $1-\varepsilon$ on the right class, plus $\varepsilon/V$ on every class, the right one too.
 #
 # **Small first**: $V = 4$, $\varepsilon = 0.1$. The target is $(0.925, 0.025, 0.025, 0.025)$. If the model says $(0.7, 0.1, 0.1, 0.1)$, the loss is $-0.925\ln 0.7 - 3\cdot0.025\ln 0.1 = 0.330 + 0.173 = 0.503$. Without smoothing it would be $0.357$.
 # %% [markdown] lang="zh-TW"
-# ## 損失
+# ## 8. 損失
 #
 # 模型在每個位置給出 $V$ 個對數機率，其中一類是對的；交叉熵就是那一類的對數機率加上負號。**標籤平滑**要模型別太有把握：目標在正確類別是 $1-\varepsilon$，再加上每一類（包括正確的）各 $\varepsilon/V$。
 #
@@ -607,7 +611,7 @@ ax = plots.curves(steps, rates, "step", "learning rate", "The schedule of 2017")
 
 
 # %% [markdown] lang="en"
-# ## Writing: one token at a time
+# ## 9. Writing: one token at a time
 #
 # After training there is no target to shift. The decoder gets the start token alone and says what comes next; that token is appended and all is read again, until the end token comes. **Greedy** means: always the most likely token.
 #
@@ -620,7 +624,7 @@ ax = plots.curves(steps, rates, "step", "learning rate", "The schedule of 2017")
 #
 # A has ended after two tokens and waits for B with padding.
 # %% [markdown] lang="zh-TW"
-# ## 寫：一次一個詞元
+# ## 9. 寫：一次一個詞元
 #
 # 訓練完之後，就沒有目標可以右移了。解碼器先只拿到開頭詞元，說出下一個；把它接上去，再從頭讀一遍，直到出現結束詞元。**貪婪解碼**的意思是：每次都取最可能的詞元。
 #
@@ -690,13 +694,13 @@ check("greedy_decode", greedy_decode)
 
 
 # %% [markdown] lang="en"
-# ## How large is it?
+# ## 10. How large is it?
 #
 # The convention of this course for 2017: attention is four $d_\text{model}\times d_\text{model}$ matrices without biases; the feed-forward network has both its biases; a LayerNorm has a scale and a shift. Positions are sines: nothing to learn.
 #
 # **Small first**: $d_\text{model} = 2$, $d_\text{ff} = 3$. Attention: $4\cdot2\cdot2 = 16$. Feed-forward: $2\cdot3 + 3 + 3\cdot2 + 2 = 17$. A norm: 4. Encoder layer: $16 + 17 + 2\cdot4 = 41$. Decoder layer: $2\cdot16 + 17 + 3\cdot4 = 61$.
 # %% [markdown] lang="zh-TW"
-# ## 它有多大？
+# ## 10. 它有多大？
 #
 # 本課程計算 2017 年模型的約定：注意力是四個 $d_\text{model}\times d_\text{model}$ 矩陣，沒有偏置；前饋網路的兩個偏置都有；LayerNorm 有縮放和平移。位置是正弦波，沒有要學的東西。
 #
@@ -790,13 +794,13 @@ ax = plots.bars(
 #
 # 最大的一塊在哪裡？不是注意力：前饋網路占了 40 %。
 # %% [markdown] lang="en"
-# ## What keeps the decoder from copying?
+# ## 11. What keeps the decoder from copying?
 #
 # Shift and causal mask belong together. One document shows the mask and never mentions the shift. What if it is left out, so that the decoder's input *is* the labels? At place $t$ it then sees its own answer.
 #
 # We train the small model of 2017 twice for 80 steps, with the shift and without, all through your functions. Before you run it: which loss falls faster?
 # %% [markdown] lang="zh-TW"
-# ## 是什麼讓解碼器不能用抄的？
+# ## 11. 是什麼讓解碼器不能用抄的？
 #
 # 右移和因果遮罩是一組的。有一篇文件畫了遮罩，卻沒提右移。如果省掉右移，讓解碼器的輸入**就是**標籤，會怎樣？在位置 $t$，它會直接看到自己的答案。
 #
@@ -844,7 +848,7 @@ ax = plots.curves(range(1, 81), leaks, "step", "loss", "The same model, with and
 # %% [markdown] lang="zh-TW"
 # 沒有右移時，損失很快就接近可能的最小值，模型卻什麼也沒學到：它只是照抄輸入。輪到自己寫的時候沒東西可抄，一個日期都不對。老實的模型慢得多，80 步還差得遠。**損失降得太漂亮，是個警訊。**
 # %% [markdown] lang="en"
-# ## Train it for real
+# ## 12. Train it for real
 #
 # Now the model that `course_lib` uses for this task: one layer of each kind, $d_\text{model} = 64$, 4 heads, 87,744 parameters; the norms stand in front, which trains faster. The loop is the one above, with your schedule, your shift and your loss. Two additions: a gradient longer than 1 is cut to length 1, and over the last 300 steps the rate is brought down to 0.
 #
@@ -852,7 +856,7 @@ ax = plots.curves(range(1, 81), leaks, "step", "loss", "The same model, with and
 #
 # There is no **dropout** here; 40,000 pairs are plenty for so small a model. The paper drops one number in ten at random in training: of embedding + position, and of each sublayer's output before it is added.
 # %% [markdown] lang="zh-TW"
-# ## 真正訓練一次
+# ## 12. 真正訓練一次
 #
 # 換成 `course_lib` 為這個任務準備的模型：兩種各一層，$d_\text{model} = 64$，4 個頭，87,744 個參數；正規化放前面，訓練比較快。迴圈和上面一樣，用你的學習率、你的右移、你的損失；只多兩件事：梯度的長度超過 1 就截到 1；最後 300 步把學習率慢慢降到 0。
 #
@@ -954,13 +958,13 @@ for hook in hooks:
 # %% [markdown] lang="zh-TW"
 # 訓練時，沿著目標是平行的；寫的時候不是：十一個詞元，解碼器就得一次接一次跑十一遍。來源不變，所以編碼器跑一次就夠了。其餘重複的計算，第 10 課用快取省下來。（論文寫的時候同時留四條路，不只一條，這叫束搜尋；另外還把最後幾個檢查點平均。）
 # %% [markdown] lang="en"
-# ## Where the decoder looks: alignment
+# ## 13. Where the decoder looks: alignment
 #
 # Cross-attention has one row for each token that is written and one column for each token of the source. The four heads, for 114/3/18 and for March 18, 2025. (Only the explicit backend forms these matrices, so we switch to it; the numbers are the same.)
 #
 # In the first, find the day: where do the rows of its two digits look? And the year, which must be *computed*: 114 + 1911?
 # %% [markdown] lang="zh-TW"
-# ## 解碼器看哪裡：對齊
+# ## 13. 解碼器看哪裡：對齊
 #
 # 交叉注意力的矩陣，寫出的詞元一個一列，來源的詞元一個一行（column）。下面是讀 114/3/18 和 March 18, 2025 時的四個頭。（只有 explicit 後端會做出這些矩陣，所以先切換過去，數字不變。）
 #
@@ -1023,7 +1027,7 @@ print(f"on the rest (slashes, start, end): {[round(1 - share, 2) for share in on
 #
 # 不過，這張圖的各列加起來不是 1。寫「年」的時候，大約三分之二的注意力不在這三段裡，從前面的圖看，多半停在開頭詞元上，而它不是日期的一部分；第 02 課的 [CLS] 也是這樣。而且權重只說明解碼器看哪裡，沒說它在那裡找到什麼：編碼器早就把各個字元混在一起，連開頭的向量都可能帶著日期的內容。
 # %% [markdown] lang="en"
-# ## The same on several computers
+# ## 14. The same on several computers
 #
 # The loop is in `course_lib/training.py`. On one process, on two, and (third line) with checkpoints that a killed run continues from:
 #
@@ -1035,7 +1039,7 @@ print(f"on the rest (slashes, start, end): {[round(1 - share, 2) for share in on
 #
 # The script does not change. `torchrun` starts it twice and tells each its number; each takes every second row of the batch; DDP (`DistributedDataParallel`) averages the gradients after each `backward`. On GPUs there is one process a GPU.
 # %% [markdown] lang="zh-TW"
-# ## 同一份程式，好幾台電腦
+# ## 14. 同一份程式，好幾台電腦
 #
 # 這個迴圈就在 `course_lib/training.py`。可以用一個行程，或兩個；第三行還會存檢查點，被中斷也能接著跑：
 #
@@ -1086,7 +1090,7 @@ for layout in ("if hidden:\n scores = 0", "if hidden:\nscores = 0"):
     except IndentationError as error:
         print(repr(layout), f"{type(error).__name__}: {error.msg}")
 # %% [markdown] lang="en"
-# ## What to remember
+# ## 15. What to remember
 #
 # 1. The model is five lines: embed, encode, embed, decode, multiply by $E^\top$. The embedding is scaled by $\sqrt{d_\text{model}}$, for its rows start with length 1 and positions have $\sqrt{d_\text{model}/2}$.
 # 2. The memory reaches every decoder layer unchanged.
@@ -1095,7 +1099,7 @@ for layout in ("if hidden:\n scores = 0", "if hidden:\nscores = 0"):
 # 5. The loss is a mean over the tokens that count, never a mean of means.
 # 6. Training is one run for all places; writing is one run for each token.
 # %% [markdown] lang="zh-TW"
-# ## 要記住的事
+# ## 15. 要記住的事
 #
 # 1. 模型只有五行：嵌入、編碼、嵌入、解碼、乘 $E^\top$。嵌入要乘 $\sqrt{d_\text{model}}$，因為它的列一開始長度是 1，位置卻有 $\sqrt{d_\text{model}/2}$。
 # 2. 記憶原封不動地到達解碼器的每一層。
@@ -1104,7 +1108,7 @@ for layout in ("if hidden:\n scores = 0", "if hidden:\nscores = 0"):
 # 5. 損失是所有計入詞元的平均，不是平均的平均。
 # 6. 訓練時所有位置一次跑完；寫的時候一個詞元跑一次。
 # %% [markdown] lang="en"
-# ## Self-check: question `08_q1` · 1 point · 3 minutes
+# ## 16. Self-check: question `08_q1` · 1 point · 3 minutes
 #
 # In training the decoder is handed the whole target at once. What keeps it from copying the answer?
 #
@@ -1113,7 +1117,7 @@ for layout in ("if hidden:\n scores = 0", "if hidden:\nscores = 0"):
 # - **c**: The shift alone. After it no position holds its own label any more, so a mask would only slow training down.
 # - **d**: Cross-attention: the decoder reads the memory, and the memory holds nothing of the target.
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `08_q1` · 滿分 1 分 · 3 分鐘
+# ## 16. 自我檢查：選擇題 `08_q1` · 滿分 1 分 · 3 分鐘
 #
 # 訓練時，解碼器一次拿到整個目標。是什麼讓它不能抄答案？
 #
@@ -1129,7 +1133,7 @@ answer_08_q1 = "b"
 # %%
 check("08_q1", answer_08_q1)
 # %% [markdown] lang="en"
-# ## Self-check: question `08_q2` · 1 point · 3 minutes
+# ## 17. Self-check: question `08_q2` · 1 point · 3 minutes
 #
 # A target has 11 tokens, the end included. How often must encoder and decoder run, at least, in one training step on it, and to write it without a cache?
 #
@@ -1138,7 +1142,7 @@ check("08_q1", answer_08_q1)
 # - **c**: Training: each once. Writing: encoder and decoder 11 times each.
 # - **d**: Training: each once. Writing: the encoder once, the decoder 11 times.
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `08_q2` · 滿分 1 分 · 3 分鐘
+# ## 17. 自我檢查：選擇題 `08_q2` · 滿分 1 分 · 3 分鐘
 #
 # 目標有 11 個詞元（含結束）。拿它訓練一步，以及不用快取把它寫出來，編碼器和解碼器各至少要跑幾次？
 #
@@ -1154,7 +1158,7 @@ answer_08_q2 = "d"
 # %%
 check("08_q2", answer_08_q2)
 # %% [markdown] lang="en"
-# ## What the documents claim, and what you measured
+# ## 18. What the documents claim, and what you measured
 #
 # Every figure comes from a cell of this lesson; seeds move the last digits.
 #
@@ -1169,7 +1173,7 @@ check("08_q2", answer_08_q2)
 # | The decoder learns which part of the source belongs to what it writes | true with a condition: attention also rests on tokens that belong to no part | day on day 0.67, day on year 0.00; 0.33 to 0.77 rest on slashes, start and end |
 # | The printed program | not so, in the copy we have: its indentation is lost | IndentationError at the `if` |
 # %% [markdown] lang="zh-TW"
-# ## 文件怎麼說，你量到什麼
+# ## 18. 文件怎麼說，你量到什麼
 #
 # 每個數字都來自這一課的儲存格；換亂數種子，末幾位會不同。
 #

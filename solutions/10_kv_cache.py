@@ -7,7 +7,7 @@
 #
 # "The documents" are some articles and lecture notes on the Transformer; we test what they say.
 #
-# **You need** lessons 03, 04 and 07 (√d_k, heads, masks). **Time**: about two and a half hours, 100 minutes of them for the exercises.
+# **You need** lessons 03, 04 and 07 (√d_k, heads, masks). **Time**: about two and a half hours, 100 minutes of them for the exercises and the question.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -28,7 +28,7 @@
 #
 # 本課說的「文件」，是網路上常見的 Transformer 教材；我們逐一檢驗它們的說法。
 #
-# **先備知識**：第 03、04、07 課（√d_k、多頭、遮罩）。**時間**：約兩個半小時，其中練習 100 分鐘。
+# **先備知識**：第 03、04、07 課（√d_k、多頭、遮罩）。**時間**：約兩個半小時，其中練習和選擇題 100 分鐘。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -47,13 +47,13 @@ import torch
 from torch import Tensor
 
 # %% [markdown] lang="en"
-# ## The question
+# ## 1. The question
 #
 # Here is a model of GPT-2's shape: 12 layers, 12 heads, $d_\text{model}=768$, a vocabulary of 50,257. Its weights are **random**, so what it writes is noise; but seconds do not depend on what the weights say, nor does the question whether two ways of computing agree.
 #
 # It reads a prompt of 128 tokens and writes 6 more, twice: once reading everything again for each token, once keeping something. The cell takes about 15 seconds. Guess first: which steps differ?
 # %% [markdown] lang="zh-TW"
-# ## 問題
+# ## 1. 問題
 #
 # 這裡有一個和 GPT-2 一樣大的模型：12 層、12 個頭、$d_\text{model}=768$、詞彙表 50,257。權重是**隨機**的，所以寫出來的東西沒有意義；但是要花幾秒、兩種算法結果一不一樣，都和權重的內容無關。
 #
@@ -111,11 +111,11 @@ print(f"logits differ by at most {gap:.1e} (largest {logits_with.abs().max():.2f
 #
 # 那麼，留下來的是什麼？為什麼可以留？
 # %% [markdown] lang="en"
-# ## The picture
+# ## 2. The picture
 #
 # Eight tokens are written. Without a cache, step $n$ computes a full $n\times n$ table of scores. The map counts how often each score of query $i$ against key $j$ is computed in all eight steps together.
 # %% [markdown] lang="zh-TW"
-# ## 圖像
+# ## 2. 圖像
 #
 # 假設要寫八個詞元。沒有快取時，第 $n$ 步要算一張完整的 $n\times n$ 分數表。下圖數的是：八步下來，查詢 $i$ 對鍵 $j$ 的分數一共被算了幾次。
 # %%
@@ -144,7 +144,7 @@ for ax in axes:
 #
 # 只算最後一列（row）的話，一步需要的是**一個新的查詢**，加上**到目前為止所有的鍵和值**。舊的查詢不會再用到，所以叫 KV 快取，不是 QKV 快取。
 # %% [markdown] lang="en"
-# ## The formula
+# ## 3. The formula
 #
 # $$k_t = x_tW_K,\quad v_t=x_tW_V,\qquad K_t=\begin{pmatrix}K_{t-1}\\ k_t\end{pmatrix},\quad V_t=\begin{pmatrix}V_{t-1}\\ v_t\end{pmatrix},\qquad o_t=\mathrm{softmax}\!\left(\frac{q_tK_t^\top}{\sqrt{d_k}}\right)V_t$$
 #
@@ -152,7 +152,7 @@ for ax in axes:
 # - $K_{t-1}$, $V_{t-1}$: the cache, shapes $[t, d_k]$ and $[t, d_v]$ (positions count from 0, so there are $t$ old tokens).
 # - $o_t$: shape $[d_v]$. One row of scores, $t+1$ of them. No mask: the newest token may see all.
 # %% [markdown] lang="zh-TW"
-# ## 公式
+# ## 3. 公式
 #
 # $$k_t = x_tW_K,\quad v_t=x_tW_V,\qquad K_t=\begin{pmatrix}K_{t-1}\\ k_t\end{pmatrix},\quad V_t=\begin{pmatrix}V_{t-1}\\ v_t\end{pmatrix},\qquad o_t=\mathrm{softmax}\!\left(\frac{q_tK_t^\top}{\sqrt{d_k}}\right)V_t$$
 #
@@ -181,7 +181,7 @@ for name, model in (
         change = (model(words)[0][:, :5] - model(words[:, :5])[0]).abs().max()
     print(f"{name:<18} four more tokens change the first five outputs by {change:.1e}")
 # %% [markdown] lang="en"
-# ## By hand: the lecture's five scores
+# ## 4. By hand: the lecture's five scores
 #
 # The lecture scores one query against five keys: 3.9, 3.2, 1, 0.3, 1.1. Let the fifth be the new token itself; four keys and values are cached. With values that are plain numbers, $v=(2,1,0,0,1)$, of our own:
 #
@@ -189,7 +189,7 @@ for name, model in (
 #
 # Computed anew: 1 query, 1 key, 1 value, 5 scores. Without a cache: 5 queries, 5 keys, 5 values, 25 scores, of which 10 are masked and 10 belong to tokens written long ago.
 # %% [markdown] lang="zh-TW"
-# ## 用手算：講義的五個分數
+# ## 4. 用手算：講義的五個分數
 #
 # 講義拿一個查詢和五個鍵比，分數是 3.9、3.2、1、0.3、1.1。假設第五個就是新詞元自己，前四個的鍵和值都在快取裡。值就用我們自訂的數 $v=(2,1,0,0,1)$：
 #
@@ -204,14 +204,14 @@ print(f"weights {[round(w, 2) for w in weights.tolist()]}, output {weights @ val
 
 
 # %% [markdown] lang="en"
-# ## What every check looks at
+# ## 5. What every check looks at
 #
 # - Type, shape, dtype and device, then values. float64 in means float64 precision out; a Python `int` must be exact.
 # - The arguments come back unchanged, lists and what is in them included. They may be non-contiguous and may come by name.
 # - Best not to call your other answers: if one is wrong, both lose points. `math` and `torch` are all you need.
 # - Calling `course_lib`'s version ends the credit of that exercise. For the two attention exercises, `F.scaled_dot_product_attention` and `nn.MultiheadAttention` are not allowed.
 # %% [markdown] lang="zh-TW"
-# ## 每個檢查都看什麼
+# ## 5. 每個檢查都看什麼
 #
 # - 先看型別、形狀、dtype、裝置，再看數值。輸入是 float64，就要有 float64 的精度；Python 的 `int` 必須完全正確。
 # - 引數不可被改動，串列和裡面的東西也是。它們在記憶體中不一定連續，也可能按名稱給。
@@ -355,13 +355,13 @@ for flag in (True, False):
     out = F.scaled_dot_product_attention(one_query, four_keys, four_values, is_causal=flag)
     print(f"is_causal={flag!s:<5} ", [round(x, 3) for x in out[0, 0].tolist()])
 # %% [markdown] lang="en"
-# ## Several tokens at once: the prompt
+# ## 6. Several tokens at once: the prompt
 #
 # A prompt of $N$ tokens could go through in one causal pass: this is called *prefill*. But one pass makes $N\times N$ scores. So long prompts are cut into chunks: each chunk appends its keys and values, then its queries look at the cache and at their own chunk.
 #
 # Now a mask is needed again. The query at place $s+i$, token $i$ of a chunk that starts at $s$, sees the keys $0,\dots,s+i$. For a chunk of 3 behind 4 cached tokens:
 # %% [markdown] lang="zh-TW"
-# ## 一次好幾個詞元：提示
+# ## 6. 一次好幾個詞元：提示
 #
 # $N$ 個詞元的提示，可以用一次帶因果遮罩的計算全部讀完，這叫*預填*（prefill）。可是一次算完就有 $N\times N$ 個分數。所以長的提示會切成一塊一塊：每一塊先接上自己的鍵和值，再讓這一塊的查詢去看快取和自己這塊。
 #
@@ -476,7 +476,7 @@ for name, other in {
 
 
 # %% [markdown] lang="en"
-# ## The price: bytes
+# ## 7. The price: bytes
 #
 # Each token leaves two vectors behind, a key and a value, in every layer and every key–value head: $2\,L\,h_{kv}\,d_k$ numbers. Llama 2 7B has $L=32$ layers, $h_{kv}=h=32$ heads of $d_k=128$, and two bytes a number in float16:
 #
@@ -484,7 +484,7 @@ for name, other in {
 #
 # 4096 tokens: 2.15 GB, for **one** text. Weights are shared by all texts of a batch, the cache is not.
 # %% [markdown] lang="zh-TW"
-# ## 代價：位元組
+# ## 7. 代價：位元組
 #
 # 每個詞元在每一層、每個鍵值頭都留下兩個向量，一個鍵、一個值，共 $2\,L\,h_{kv}\,d_k$ 個數。Llama 2 7B 有 $L=32$ 層、$h_{kv}=h=32$ 個頭、$d_k=128$，float16 一個數占兩個位元組：
 #
@@ -554,7 +554,7 @@ print("counted", size_of(2, 6, 3, 8, 2, 128, torch.float32), "measured", measure
 #
 # 共用的代價，是同一組的查詢只能找同一批鍵。品質會差多少，要訓練才知道，這一課沒有訓練任何模型。
 # %% [markdown] lang="en"
-# ## The gain: operations
+# ## 8. The gain: operations
 #
 # A product of an $a\times b$ and a $b\times c$ matrix costs $2abc$: a multiplication and an addition for each triple. Take one attention layer that makes the $n$-th token, with a cache:
 #
@@ -564,7 +564,7 @@ print("counted", size_of(2, 6, 3, 8, 2, 128, torch.float32), "measured", measure
 #
 # With $d=4$ and $n=3$: $128+24+24=176$.
 # %% [markdown] lang="zh-TW"
-# ## 好處：運算次數
+# ## 8. 好處：運算次數
 #
 # $a\times b$ 乘 $b\times c$ 要 $2abc$ 次運算：每一組都是一次乘、一次加。一層注意力產生第 $n$ 個詞元，有快取時：
 #
@@ -690,7 +690,7 @@ print(f"at n = 1000: 1000 times fewer operations, {without_seconds[3] / with_sec
 #
 # 另外，秒數省下的倍數遠小於 $n$。只有一列的一步，是拿一個*向量*去乘每個矩陣：所有權重都得從記憶體搬來，每個數只做兩次運算。這一步等的是記憶體，不是算術。所以伺服器會同時寫很多段文字，而快取變小（GQA）也能讓它們變快。
 # %% [markdown] lang="en"
-# ## Which token? Sampling
+# ## 9. Which token? Sampling
 #
 # A step ends with logits: one number for each token. *Greedy* takes the largest, always. Usually one draws instead, from $\mathrm{softmax}(\text{logits}/\tau)$ with a temperature $\tau$ (lesson 03), and cuts off the unlikely tail first:
 #
@@ -699,7 +699,7 @@ print(f"at n = 1000: 1000 times fewer operations, {without_seconds[3] / with_sec
 #
 # What is kept is divided by its sum, so that it is a distribution again.
 # %% [markdown] lang="zh-TW"
-# ## 選哪個詞元？取樣
+# ## 9. 選哪個詞元？取樣
 #
 # 一步的結尾是 logits：每個詞元一個數。*貪婪*的做法永遠取最大的。通常則是用抽的：從 $\mathrm{softmax}(\text{logits}/\tau)$ 抽，$\tau$ 是溫度（第 03 課），並且先切掉不太可能的尾巴：
 #
@@ -828,7 +828,7 @@ for shape, slope in (("peaked", 1.2), ("flat", 0.1)):
 ax = plots.curves(range(12), shares, "token", "share of the draws", "Drawn 20,000 times, temperature 1")
 print(f"shares differ from the renormalised softmax by at most {exact_gap:.3f}")
 # %% [markdown] lang="en"
-# ## What to remember
+# ## 10. What to remember
 #
 # 1. Kept are keys and values, a pair for each token, layer and key–value head. Old queries are never asked again.
 # 2. It is allowed because attention is causal: what comes later changes nothing before it. Nothing is approximated.
@@ -837,7 +837,7 @@ print(f"shares differ from the renormalised softmax by at most {exact_gap:.3f}")
 # 5. The price is memory, $2Lh_{kv}d_k$ numbers a token. GQA and MQA lower $h_{kv}$.
 # 6. Sampling: temperature, cut the tail, renormalise, draw.
 # %% [markdown] lang="zh-TW"
-# ## 要記住的事
+# ## 10. 要記住的事
 #
 # 1. 留下來的是鍵和值：每個詞元、每一層、每個鍵值頭各一對。舊的查詢不會再用。
 # 2. 可以留，是因為注意力有因果遮罩：後面的不會改變前面。沒有任何近似。
@@ -846,7 +846,7 @@ print(f"shares differ from the renormalised softmax by at most {exact_gap:.3f}")
 # 5. 代價是記憶體：每個詞元 $2Lh_{kv}d_k$ 個數。GQA 和 MQA 減少的是 $h_{kv}$。
 # 6. 取樣：套用溫度、切掉尾巴、重新正規化、抽。
 # %% [markdown] lang="en"
-# ## Self-check: question `10_q1` · 1 point · 3 minutes
+# ## 11. Self-check: question `10_q1` · 1 point · 3 minutes
 #
 # A model writes with a KV cache. What does the cache change in a step?
 #
@@ -855,7 +855,7 @@ print(f"shares differ from the renormalised softmax by at most {exact_gap:.3f}")
 # - **c**: Keys and values are computed for the new token only, and one row of scores instead of $n$; the result is the same, and memory grows with the text.
 # - **d**: It makes a step independent of the length of the text, in time and in memory.
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `10_q1` · 滿分 1 分 · 3 分鐘
+# ## 11. 自我檢查：選擇題 `10_q1` · 滿分 1 分 · 3 分鐘
 #
 # 模型用 KV 快取寫文字。快取改變了一步裡的什麼？
 #
@@ -871,7 +871,7 @@ answer_10_q1 = "c"
 # %%
 check("10_q1", answer_10_q1)
 # %% [markdown] lang="en"
-# ## What the documents claim, and what you measured
+# ## 12. What the documents claim, and what you measured
 #
 # Every figure comes from a cell of this lesson. Seconds are from one thread of a quiet machine; yours differ, and more so on a busy one.
 #
@@ -880,7 +880,7 @@ check("10_q1", answer_10_q1)
 # | The cache avoids computing old keys and values again | true, for causal attention | GPT-2's shape: the same 6 tokens, logits within 3·10⁻⁶; with both sides visible four more tokens change the first five outputs by 0.005 |
 # | It turns $O(n^2)$ a step into $O(n)$ | true with a condition: only attention's term is counted | $4n^2d\to4nd$; the whole layer from 512 to 1024: 2.20 × without, 1.10 × with; on the clock, 512 to 1000 2.2 to 2.5 × and 1.1 to 1.5 × |
 # %% [markdown] lang="zh-TW"
-# ## 文件怎麼說，你量到什麼
+# ## 12. 文件怎麼說，你量到什麼
 #
 # 每個數字都來自這一課的儲存格。秒數是在沒有其他工作的機器上用一個執行緒量的；你的會不同，機器忙的時候差得更多。
 #

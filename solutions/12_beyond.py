@@ -7,7 +7,7 @@
 #
 # We test what some common teaching texts say; "the article" is one of them.
 #
-# **You need** lessons 01, 03 and 07. **Time**: about two and a half hours, 105 minutes of them for the exercises. Three cells train, 10 to 60 seconds each, depending on the machine.
+# **You need** lessons 01, 03 and 07. **Time**: about two and a half hours, 110 minutes of them for the exercises and the question. Three cells train, 10 to 60 seconds each, depending on the machine.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -17,7 +17,7 @@
 # | `state_space_scan` | 3 | 20 | 3 |
 # | `patchify` | 2 | 15 | 2 |
 # | `classify_digits` | 3 | 20 | 3 |
-# | question `12_q1` | 1 | 3 | 1 |
+# | question `12_q1` | | 3 | 1 |
 # %% [markdown] lang="zh-TW"
 # # 12 · N² 之後，與文字之外
 #
@@ -27,7 +27,7 @@
 #
 # 這一課提到的「文章」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
-# **先備知識**：第 01、03、07 課。**時間**：約兩個半小時，其中練習 105 分鐘。有三格要訓練，每格 10 到 60 秒，看機器而定。
+# **先備知識**：第 01、03、07 課。**時間**：約兩個半小時，其中練習和選擇題 110 分鐘。有三格要訓練，每格 10 到 60 秒，看機器而定。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -37,13 +37,13 @@
 # | `state_space_scan` | 3 | 20 | 3 |
 # | `patchify` | 2 | 15 | 2 |
 # | `classify_digits` | 3 | 20 | 3 |
-# | 選擇題 `12_q1` | 1 | 3 | 1 |
+# | 選擇題 `12_q1` | | 3 | 1 |
 # %% tags=["setup"]
 import torch
 import torch.nn.functional as F
 
 # %% [markdown] lang="en"
-# ## The question
+# ## 1. The question
 #
 # The article says that attention costs O(N²·d) in time and memory, so long texts are expensive. It also says that however long the text, nothing is lost. Both deserve a number.
 #
@@ -51,7 +51,7 @@ import torch.nn.functional as F
 #
 # Before you run the cell, guess: in a text of 512 tokens and with $d = 512$, what share is the second term's, attention's?
 # %% [markdown] lang="zh-TW"
-# ## 問題
+# ## 1. 問題
 #
 # 文章說，注意力的時間與記憶體都是 O(N²·d)，所以長文很貴；又說不管文字多長，什麼都不會遺失。這兩句話都該用數字來看。
 #
@@ -77,13 +77,13 @@ for N in (10, 50, 100, 512, 1000, 3072, 32_768, 100_000):
 #
 # 最後一欄是第二句話的答案。有個鍵（key）領先其他所有鍵 5 分，在十萬個鍵裡卻只拿到 0.0015 的權重。每個位置都**看得到**，不代表都**留得住**：所有權重加起來就是 1。
 # %% [markdown] lang="en"
-# ## The picture: three ways to see less
+# ## 2. The picture: three ways to see less
 #
 # Each row is a query, each column a key; blue is what the query reads. On the left, causal attention fills half of N². In the middle, a **window** keeps a band: N·w entries.
 #
 # On the right no such matrix is made. **Linear attention** and **state-space models** read the tokens one by one into a state of fixed size, as an RNN does. The picture only writes down what a fading state amounts to: how much of each old input is left in it if every step keeps 0.7. State-space models may fade like this; linear attention as defined below never does, its state is a plain sum.
 # %% [markdown] lang="zh-TW"
-# ## 圖像：少看一點的三種方法
+# ## 2. 圖像：少看一點的三種方法
 #
 # 每一列（row）是一個查詢（query），每一行（column）是一個鍵；藍色是查詢讀得到的。左邊的因果注意力占了 N² 的一半；中間的**滑動視窗**只留一條帶子：N·w 格。
 #
@@ -108,7 +108,7 @@ for ax, title, matrix in zip(
 
 
 # %% [markdown] lang="en"
-# ## The formula
+# ## 3. The formula
 #
 # Softmax attention gives key $j$ the weight $e^{q_i\cdot k_j}$ over the sum of these. Put any other positive function of $q$ and $k$ in the place of the exponential, and it is still an average of values. **Linear attention** takes $\varphi(q)\cdot\varphi(k)$ with $\varphi(x) = \mathrm{elu}(x) + 1$, entry by entry:
 #
@@ -116,7 +116,7 @@ for ax, title, matrix in zip(
 #
 # $q$: $[N, d_k]$, $k$: $[M, d_k]$, $v$: $[M, d_v]$.
 # %% [markdown] lang="zh-TW"
-# ## 公式
+# ## 3. 公式
 #
 # softmax 注意力給第 $j$ 個鍵的權重，是 $e^{q_i\cdot k_j}$ 除以它們的總和。把指數換成 $q$ 與 $k$ 的任何一個正值函數，結果仍然是值（value）的加權平均。**線性注意力**用 $\varphi(q)\cdot\varphi(k)$，其中 $\varphi(x) = \mathrm{elu}(x) + 1$，逐元素作用：
 #
@@ -148,7 +148,7 @@ for ax, title, matrix in zip(
 #
 # 有狀態、有更新、有輸出：這正是第 01 課的 RNN，只是狀態 $S$ 是矩陣，也沒有 tanh。**繞了一圈又回來了**，但有個重要的差別：這個 RNN 也可以平行計算。
 # %% [markdown] lang="en"
-# ## By hand
+# ## 4. By hand
 #
 # Two tokens, $d_k = 2$, $d_v = 1$. Above 0, $\varphi$ adds 1; at 0 it is 1:
 #
@@ -161,7 +161,7 @@ for ax, title, matrix in zip(
 #
 # **From the weights:** $(2,1)\cdot(1,2) = 4$ and $(2,1)\cdot(3,1) = 7$, hence $(4\cdot10 + 7\cdot20)/11 = 180/11$. The same.
 # %% [markdown] lang="zh-TW"
-# ## 用手算
+# ## 4. 用手算
 #
 # 兩個詞元，$d_k = 2$、$d_v = 1$。大於 0 時 $\varphi$ 就是加 1；在 0 的地方是 1：
 #
@@ -174,7 +174,7 @@ for ax, title, matrix in zip(
 #
 # **由權重來算：** $(2,1)\cdot(1,2) = 4$，$(2,1)\cdot(3,1) = 7$，得 $(4\cdot10 + 7\cdot20)/11 = 180/11$。一樣。
 # %% [markdown] lang="en"
-# ## What every check looks at
+# ## 5. What every check looks at
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name.
@@ -183,7 +183,7 @@ for ax, title, matrix in zip(
 # - Best not to call your other answers: if one is wrong, both lose points. `torch` and `F` are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise; so does `F.scaled_dot_product_attention`.
 # %% [markdown] lang="zh-TW"
-# ## 每個檢查都看什麼
+# ## 5. 每個檢查都看什麼
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。
@@ -494,11 +494,11 @@ for name, run in {"linear step": lambda x: scan(x, a, b, c)[0], "with tanh": sca
     gap = run(x + other) - run(x) - run(other)
     print(f"{name}: f(x + x') − f(x) − f(x'), largest: {gap.abs().max():.0e}")
 # %% [markdown] lang="en"
-# ## At real size: cost against N
+# ## 6. At real size: cost against N
 #
 # One head, $d = 32$, causal, float32, one thread, the best of three runs. The window is 64 wide. "linear" is the course's causal form in blocks; the state-space model has 32 channels of 4 states. Which curves have slope 2 on these logarithmic axes, and which slope 1?
 # %% [markdown] lang="zh-TW"
-# ## 實際規模：成本隨 N 怎麼長
+# ## 6. 實際規模：成本隨 N 怎麼長
 #
 # 一個頭、$d = 32$、因果、float32、單一執行緒，各跑三次取最快。視窗寬 64。「linear」是課程分段計算的因果形式；狀態空間模型有 32 個通道、各 4 個狀態。在雙對數座標上，哪些曲線的斜率是 2，哪些是 1？
 # %% tags=["experiment"]
@@ -554,11 +554,11 @@ print({name: round(ms[-1] / ms[2], 1) for name, ms in milliseconds.items()})
 # | 線性注意力 | $d^2 + d$ | 1,056 |
 # | 狀態空間模型 | $dS$ | 128 |
 # %% [markdown] lang="en"
-# ## Beyond text: an image is a sentence of patches
+# ## 7. Beyond text: an image is a sentence of patches
 #
 # An encoder takes vectors and does not ask where they come from. The **Vision Transformer** cuts an image into squares, lays each out as a row, multiplies with a matrix (the "embedding"), puts a class token in front and adds positions. From there on it is lesson 08.
 # %% [markdown] lang="zh-TW"
-# ## 文字之外：圖是圖塊寫成的句子
+# ## 7. 文字之外：圖是圖塊寫成的句子
 #
 # 編碼器收的是向量，不問向量從哪裡來。**Vision Transformer** 把圖切成方塊，每個方塊攤成一列，乘上一個矩陣（這就是「嵌入」），前面放一個分類詞元，再加上位置。後面的事，第 08 課都做過了。
 # %% [markdown] lang="en"
@@ -807,13 +807,13 @@ for name, forecast in forecasts.items():
 # %% [markdown] lang="zh-TW"
 # 三步以內，線性預測比編碼器還準：這麼近，序列幾乎是線性的。看得愈遠，序列的非線性愈明顯，其他方法的誤差愈來愈大，編碼器的大致不變。遇到接近線性、或是短而雜訊多的序列，線性預測往往會贏：一定要跟它比。
 # %% [markdown] lang="en"
-# ## Lost in the middle
+# ## 8. Lost in the middle
 #
 # The article says that a long window loses what stands in its **middle**, because the weights get diluted. The effect is real in large models: Liu et al. (2023) gave GPT-3.5 twenty documents, and it answered 75.8 % right if the right one came first, 53.8 % in tenth place, 63.2 % in the last.
 #
 # But dilution cannot be the reason: the sum of weights is shared by all places alike. So what makes the middle special? Three measurements on small models.
 # %% [markdown] lang="zh-TW"
-# ## 遺失在中間
+# ## 8. 遺失在中間
 #
 # 文章說，視窗一長，**中間**的內容就會遺失，因為權重被稀釋了。大模型確實有這個現象：Liu 等人（2023）給 GPT-3.5 二十份文件，正確的那份排第一時答對 75.8 %，排第十 53.8 %，排最後 63.2 %。
 #
@@ -932,7 +932,7 @@ try:
 except CheckpointMissing as missing:
     print(missing)
 # %% [markdown] lang="en"
-# ## What to remember
+# ## 9. What to remember
 #
 # 1. The N² term dominates from about $N = 6d$ on. Far below that there is little to save.
 # 2. A window keeps the softmax and shortens the view; $L$ layers stretch it to $1 + L(w-1)$ tokens.
@@ -940,7 +940,7 @@ except CheckpointMissing as missing:
 # 4. A recurrence without a nonlinearity can run in parallel, as a convolution or a scan. A fixed state cannot hold everything.
 # 5. An encoder reads whatever comes as vectors: patches of an image, pieces of a series.
 # %% [markdown] lang="zh-TW"
-# ## 要記住的事
+# ## 9. 要記住的事
 #
 # 1. 大約從 $N = 6d$ 起，N² 那一項才是主角；離它還遠的時候，能省的不多。
 # 2. 視窗保留 softmax，但看得近；疊 $L$ 層可以看到 $1 + L(w-1)$ 個詞元。
@@ -948,7 +948,7 @@ except CheckpointMissing as missing:
 # 4. 沒有非線性的遞迴可以平行計算，用卷積或掃描都行。大小固定的狀態裝不下一切。
 # 5. 編碼器來者不拒，只要是向量：圖的圖塊、序列的片段都可以。
 # %% [markdown] lang="en"
-# ## Self-check: question `12_q1` · 1 point · 3 minutes
+# ## 10. Self-check: question `12_q1` · 1 point · 3 minutes
 #
 # An article says: "Linear attention approximates attention in O(N)." What is the best comment? Choose a letter and put it between the quotation marks below.
 #
@@ -957,7 +957,7 @@ except CheckpointMissing as missing:
 # - **c**: Right, up to a mask: it computes the softmax on a sparse choice of entries of the N × N matrix and takes the rest for 0.
 # - **d**: Not quite: the cost is right, but the weights are another function of $q$ and $k$, and nothing makes them come close.
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `12_q1` · 滿分 1 分 · 3 分鐘
+# ## 10. 自我檢查：選擇題 `12_q1` · 滿分 1 分 · 3 分鐘
 #
 # 有篇文章說：「線性注意力以 O(N) 近似注意力。」哪個評語最好？請把字母填進下面的引號裡。
 #
@@ -973,7 +973,7 @@ answer_12_q1 = "d"
 # %%
 check("12_q1", answer_12_q1)
 # %% [markdown] lang="en"
-# ## What the documents claim, and what you measured
+# ## 11. What the documents claim, and what you measured
 #
 # Every figure below comes from a cell of this lesson, but for the repeated runs with other seeds. Seeds move the last digits, machines the times.
 #
@@ -987,7 +987,7 @@ check("12_q1", answer_12_q1)
 # | An RNN cannot be computed in parallel | true with a condition: along time, and with a nonlinear step | loop = convolution to 5·10⁻¹⁵; with a tanh linearity fails by 2 |
 # | Images, sound, time series too | true (sound was not tried) | 98.6 % of 360 held-out digits (seeds 1 and 2: 98.9, 97.5); forecast error 0.02, linear 0.10, last value 0.68 |
 # %% [markdown] lang="zh-TW"
-# ## 文件怎麼說，你量到什麼
+# ## 11. 文件怎麼說，你量到什麼
 #
 # 除了換種子重跑的那幾個，下面每個數字都來自這一課的儲存格。換亂數種子，末幾位會不同；換機器，時間會不同。
 #
