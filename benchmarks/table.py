@@ -103,8 +103,9 @@ def mistake_rows(content: dict[str, Any]) -> str:
 FLOOR = """The floor of decoding reads every weight once for a token and does nothing else. What is above it at batch 1 are the
 hundreds of small operations of Python and PyTorch, the same milliseconds however fast the memory is.
 """
-TRAFFIC = """Linear attention does work linear in N, but is all memory traffic: its tensors leave the caches as N grows, and from
-32 MiB on each is made of fresh pages, so its time grows faster than its work.
+TRAFFIC = """Work: the operations of all matrix products, counted. Time and memory: between the two largest N that were run. Linear
+attention does work linear in N, but is all memory traffic: its tensors leave the caches as N grows, and from 32 MiB on each
+is made of fresh pages, so its time grows faster than its work.
 """
 
 # File of results, heading, command, what to know when reading, and what makes the tables.
