@@ -18,7 +18,6 @@
 # | `attention_flops` | 3 | 10 | 2 |
 # | `grouped_query_attention` | 3 | 10 | 3 |
 # | question `04_q1` | | 2 | 1 |
-# | question `04_q1` | | 2 | 1 |
 # %% [markdown] lang="zh-TW"
 # # 04 · 多頭注意力：八位讀者，同讀一頁
 #
@@ -38,7 +37,6 @@
 # | `attention_parameter_count` | 2 | 6 | 1 |
 # | `attention_flops` | 3 | 10 | 2 |
 # | `grouped_query_attention` | 3 | 10 | 3 |
-# | 選擇題 `04_q1` | | 2 | 1 |
 # | 選擇題 `04_q1` | | 2 | 1 |
 # %% tags=["setup"]
 import math
@@ -999,9 +997,7 @@ if model is not None:
 # %% [markdown] lang="en"
 # ## 9. Self-check: question `04_q1` · 1 point · 2 minutes
 #
-# ## 10. Self-check: question `04_q1` · 1 point · 2 minutes
-#
-# **Question** `04_q1` (1 point). Compare 8 heads of 64 with 1 head of 512, in a model of width 512. Which sentence is right?
+# Compare 8 heads of 64 with 1 head of 512, in a model of width 512. Which sentence is right?
 #
 # - **a.** The eight have 8 times the parameters of the one: each head needs its own three matrices.
 # - **b.** Cost and parameters are the same, and the eight give 8 times the diversity.
@@ -1010,9 +1006,7 @@ if model is not None:
 # %% [markdown] lang="zh-TW"
 # ## 9. 自我檢查：選擇題 `04_q1` · 滿分 1 分 · 2 分鐘
 #
-# ## 10. 自我檢查：選擇題 `04_q1` · 滿分 1 分 · 2 分鐘
-#
-# **選擇題** `04_q1`（1 分）　在寬度 512 的模型裡，比較 8 個 64 的頭與 1 個 512 的頭。哪一句對？
+# 在寬度 512 的模型裡，比較 8 個 64 的頭與 1 個 512 的頭。哪一句對？
 #
 # - **a.** 八個頭的參數是一個頭的 8 倍：每個頭都要有自己的三個矩陣。
 # - **b.** 成本與參數相同，而八個頭帶來 8 倍的多樣性。
@@ -1026,7 +1020,7 @@ answer_04_q1 = "d"
 # %%
 check("04_q1", answer_04_q1)
 # %% [markdown] lang="en"
-# ## 11. What the documents claim, and what you measured
+# ## 10. What the documents claim, and what you measured
 #
 # | claim | verdict | measured in this lesson |
 # |---|---|---|
@@ -1036,7 +1030,7 @@ check("04_q1", answer_04_q1)
 # | heads, concatenation, $W^O$ back to $d_\text{model}$ | true with a condition: $W^O$ is $(h\,d_v)\times d_\text{model}$ | `nn.MultiheadAttention` to about 1e-6; Gemma's $W^O$ is 4096 × 3072 |
 # | $d_k=d_v=d_\text{model}/h$ | true with a condition: as in 2017 | Gemma: 256, not 192 |
 # %% [markdown] lang="zh-TW"
-# ## 11. 文件怎麼說，你量到什麼
+# ## 10. 文件怎麼說，你量到什麼
 #
 # | 說法 | 結論 | 這一課量到的 |
 # |---|---|---|

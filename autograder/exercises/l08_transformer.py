@@ -607,6 +607,170 @@ def memory_ignored(layers: list[Any], x: Tensor, mask: Any, memory_mask: Any) ->
     return x
 
 
+# ------------------------------------------------------------------------------------------------- shift_right
+
+
+def shift_right(labels: Tensor, start_id: int, pad_id: int = 0) -> Tensor:
+    start = labels.new_full((labels.shape[0], 1), start_id)
+    shifted = torch.cat([start, labels[:, :-1]], dim=1)
+    return shifted.masked_fill(shifted == -100, pad_id)
+
+
+def filled(labels: Tensor, pad_id: int) -> Tensor:
+    return labels.masked_fill(labels == -100, pad_id)
+
+
+def beginning(labels: Tensor, token: int) -> Tensor:
+    return labels.new_full((labels.shape[0], 1), token)
+
+
+def shift_in_place(labels: Tensor, start_id: int, pad_id: int = 0) -> Tensor:
+    labels[labels == -100] = pad_id
+    return torch.cat([beginning(labels, start_id), labels[:, :-1]], 1)
+
+
+def draw_labels(draw: Draw, B: int, N: int, ignored: bool = False) -> Tensor:
+    """Tokens from 3 up, rows that begin and end differently; with `ignored`, −100 at the end of a row, and inside one."""
+    labels = draw.integers(3, 90, B, N)
+    labels[:, 0], labels[:, -1] = draw.integers(3, 40, B), draw.integers(50, 90, B)
+    if ignored:
+        labels[0, -2:] = -100
+        labels[1, draw.integer(1, N - 2)] = -100
+    return labels
+
+
+def draw_start_of_zero(draw: Draw) -> tuple[Any, ...]:
+    return draw_labels(draw, 3, 5, True), 0, draw.integer(1, 2)
+
+
+def draw_strided_labels(draw: Draw) -> tuple[Any, ...]:
+    return draw_labels(draw, 4, 5, True).mT.contiguous().mT, draw.integer(1, 2)
+
+
+exercise(
+    name="shift_right",
+    lesson=LESSON,
+    points=1,
+    difficulty=1,
+    reference=shift_right,
+    results=("inputs",),
+    cases=[
+        Case("plain", both("labels, start 1", "標籤，開頭 1"), lambda d: (draw_labels(d, 3, 5), 1), 2),
+        Case(
+            "ignored",
+            both("labels of −100, by name pad_id", "有 −100 的標籤，用名稱給 pad_id"),
+            lambda d: ((draw_labels(d, 2, 6, True), d.integer(1, 2)), {"pad_id": 95 + d.integer(0, 4)}),
+            2,
+        ),
+        Case("start_of_zero", both("start 0, padding not 0", "開頭是 0，填補不是 0"), draw_start_of_zero, 2),
+        Case(
+            "one_label",
+            both("one label: only the start remains", "只有一個標籤：只剩開頭"),
+            lambda d: (draw_labels(d, 3, 1), d.integer(1, 2)),
+            trap=True,
+        ),
+        Case(
+            "strided",
+            both("labels whose memory is not contiguous, pad_id not given", "記憶體不連續的標籤，沒有給 pad_id"),
+            draw_strided_labels,
+            trap=True,
+        ),
+    ],
+    mistakes=[
+        Mistake(
+            "shift_left",
+            lambda labels, start_id, pad_id=0: filled(torch.cat([labels[:, 1:], beginning(labels, pad_id)], 1), pad_id),
+            both(
+                "You shift to the left. Then each position reads the token after the one that it is to predict.",
+                "你往左移了。這樣每個位置讀到的，是它要預測的那個的下一個詞元。",
+            ),
+        ),
+        Mistake(
+            "too_long",
+            lambda labels, start_id, pad_id=0: filled(torch.cat([beginning(labels, start_id), labels], 1), pad_id),
+            both(
+                "Your result has one column too many. The last label has nothing left to predict.",
+                "結果多了一行（column）。最後一個標籤後面沒有東西要預測了。",
+            ),
+        ),
+        Mistake(
+            "roll_around",
+            lambda labels, start_id, pad_id=0: filled(labels.roll(1, 1), pad_id),
+            both(
+                "The last token has come round to the front. In front stands the start token, and the last token falls off.",
+                "最後一個詞元繞到最前面了。最前面應該是開頭詞元，最後一個要丟掉。",
+            ),
+        ),
+        Mistake(
+            "overwrites_first",
+            lambda labels, start_id, pad_id=0: filled(
+                torch.cat([beginning(labels, start_id), labels[:, 1:]], 1), pad_id
+            ),
+            both(
+                "Nothing has moved: you have only put the start over the first label. Each position then reads its own "
+                "answer.",
+                "什麼都沒有移動：你只是用開頭蓋掉第一個標籤。這樣每個位置讀到的就是自己的答案。",
+            ),
+        ),
+        Mistake(
+            "keeps_minus_100",
+            lambda labels, start_id, pad_id=0: torch.cat([beginning(labels, start_id), labels[:, :-1]], 1),
+            both(
+                "A −100 is still there. It is a sign for the loss; no embedding has a row of that number.",
+                "−100 還在裡面。它是給損失函數看的記號，嵌入裡沒有這一列。",
+            ),
+        ),
+        Mistake(
+            "minus_100_to_zero",
+            lambda labels, start_id, pad_id=0: filled(torch.cat([beginning(labels, start_id), labels[:, :-1]], 1), 0),
+            both(
+                "A −100 becomes 0, whatever pad_id says.",
+                "不管 pad_id 是多少，你都把 −100 換成 0。",
+            ),
+        ),
+        Mistake(
+            "minus_100_to_start",
+            lambda labels, start_id, pad_id=0: filled(
+                torch.cat([beginning(labels, start_id), labels[:, :-1]], 1), start_id
+            ),
+            both(
+                "A −100 becomes the start token. It stands for padding.",
+                "−100 被換成開頭詞元了。它代表的是填補。",
+            ),
+        ),
+        Mistake(
+            "pad_for_start",
+            lambda labels, start_id, pad_id=0: filled(
+                torch.cat([beginning(labels, pad_id), labels[:, :-1]], 1), pad_id
+            ),
+            both(
+                "In front stands padding instead of the start token.",
+                "最前面放的是填補，不是開頭詞元。",
+            ),
+        ),
+        Mistake(
+            "mutates",
+            shift_in_place,
+            both(
+                "Your result is right, but the labels given to you have changed: the loss would now count what it was to "
+                "ignore. Work on a copy.",
+                "結果是對的，但傳進來的 labels 被改掉了：損失函數本來該忽略的，現在會被算進去。請在複本上改。",
+            ),
+        ),
+    ],
+    hints=[
+        both(
+            "Write one row on paper, the labels above, what the decoder reads below. Which label does nobody need to read?",
+            "在紙上寫一列：上面是標籤，下面是解碼器要讀的。哪個標籤沒有人需要讀？",
+        ),
+        both(
+            "A column of start tokens of the same dtype and on the same device, joined with all labels but the last. "
+            "Then look for −100 in a new tensor.",
+            "做一行同 dtype、同裝置的開頭詞元，接上最後一個以外的標籤；再到新的張量裡找 −100。",
+        ),
+    ],
+)
+
 # ------------------------------------------------------------------------------------------ transformer_logits
 
 
@@ -943,170 +1107,6 @@ exercise(
             "A token is open if it is real and not later: both at once. At the end, the inner product of each hidden row "
             "with each row of the embedding is one matrix product with a transpose.",
             "看得到的條件是「不是填補」而且「不在後面」，兩者同時成立。最後，每一列隱藏狀態和嵌入每一列的內積，就是乘上一個轉置。",
-        ),
-    ],
-)
-
-# ------------------------------------------------------------------------------------------------- shift_right
-
-
-def shift_right(labels: Tensor, start_id: int, pad_id: int = 0) -> Tensor:
-    start = labels.new_full((labels.shape[0], 1), start_id)
-    shifted = torch.cat([start, labels[:, :-1]], dim=1)
-    return shifted.masked_fill(shifted == -100, pad_id)
-
-
-def filled(labels: Tensor, pad_id: int) -> Tensor:
-    return labels.masked_fill(labels == -100, pad_id)
-
-
-def beginning(labels: Tensor, token: int) -> Tensor:
-    return labels.new_full((labels.shape[0], 1), token)
-
-
-def shift_in_place(labels: Tensor, start_id: int, pad_id: int = 0) -> Tensor:
-    labels[labels == -100] = pad_id
-    return torch.cat([beginning(labels, start_id), labels[:, :-1]], 1)
-
-
-def draw_labels(draw: Draw, B: int, N: int, ignored: bool = False) -> Tensor:
-    """Tokens from 3 up, rows that begin and end differently; with `ignored`, −100 at the end of a row, and inside one."""
-    labels = draw.integers(3, 90, B, N)
-    labels[:, 0], labels[:, -1] = draw.integers(3, 40, B), draw.integers(50, 90, B)
-    if ignored:
-        labels[0, -2:] = -100
-        labels[1, draw.integer(1, N - 2)] = -100
-    return labels
-
-
-def draw_start_of_zero(draw: Draw) -> tuple[Any, ...]:
-    return draw_labels(draw, 3, 5, True), 0, draw.integer(1, 2)
-
-
-def draw_strided_labels(draw: Draw) -> tuple[Any, ...]:
-    return draw_labels(draw, 4, 5, True).mT.contiguous().mT, draw.integer(1, 2)
-
-
-exercise(
-    name="shift_right",
-    lesson=LESSON,
-    points=1,
-    difficulty=1,
-    reference=shift_right,
-    results=("inputs",),
-    cases=[
-        Case("plain", both("labels, start 1", "標籤，開頭 1"), lambda d: (draw_labels(d, 3, 5), 1), 2),
-        Case(
-            "ignored",
-            both("labels of −100, by name pad_id", "有 −100 的標籤，用名稱給 pad_id"),
-            lambda d: ((draw_labels(d, 2, 6, True), d.integer(1, 2)), {"pad_id": 95 + d.integer(0, 4)}),
-            2,
-        ),
-        Case("start_of_zero", both("start 0, padding not 0", "開頭是 0，填補不是 0"), draw_start_of_zero, 2),
-        Case(
-            "one_label",
-            both("one label: only the start remains", "只有一個標籤：只剩開頭"),
-            lambda d: (draw_labels(d, 3, 1), d.integer(1, 2)),
-            trap=True,
-        ),
-        Case(
-            "strided",
-            both("labels whose memory is not contiguous, pad_id not given", "記憶體不連續的標籤，沒有給 pad_id"),
-            draw_strided_labels,
-            trap=True,
-        ),
-    ],
-    mistakes=[
-        Mistake(
-            "shift_left",
-            lambda labels, start_id, pad_id=0: filled(torch.cat([labels[:, 1:], beginning(labels, pad_id)], 1), pad_id),
-            both(
-                "You shift to the left. Then each position reads the token after the one that it is to predict.",
-                "你往左移了。這樣每個位置讀到的，是它要預測的那個的下一個詞元。",
-            ),
-        ),
-        Mistake(
-            "too_long",
-            lambda labels, start_id, pad_id=0: filled(torch.cat([beginning(labels, start_id), labels], 1), pad_id),
-            both(
-                "Your result has one column too many. The last label has nothing left to predict.",
-                "結果多了一行（column）。最後一個標籤後面沒有東西要預測了。",
-            ),
-        ),
-        Mistake(
-            "roll_around",
-            lambda labels, start_id, pad_id=0: filled(labels.roll(1, 1), pad_id),
-            both(
-                "The last token has come round to the front. In front stands the start token, and the last token falls off.",
-                "最後一個詞元繞到最前面了。最前面應該是開頭詞元，最後一個要丟掉。",
-            ),
-        ),
-        Mistake(
-            "overwrites_first",
-            lambda labels, start_id, pad_id=0: filled(
-                torch.cat([beginning(labels, start_id), labels[:, 1:]], 1), pad_id
-            ),
-            both(
-                "Nothing has moved: you have only put the start over the first label. Each position then reads its own "
-                "answer.",
-                "什麼都沒有移動：你只是用開頭蓋掉第一個標籤。這樣每個位置讀到的就是自己的答案。",
-            ),
-        ),
-        Mistake(
-            "keeps_minus_100",
-            lambda labels, start_id, pad_id=0: torch.cat([beginning(labels, start_id), labels[:, :-1]], 1),
-            both(
-                "A −100 is still there. It is a sign for the loss; no embedding has a row of that number.",
-                "−100 還在裡面。它是給損失函數看的記號，嵌入裡沒有這一列。",
-            ),
-        ),
-        Mistake(
-            "minus_100_to_zero",
-            lambda labels, start_id, pad_id=0: filled(torch.cat([beginning(labels, start_id), labels[:, :-1]], 1), 0),
-            both(
-                "A −100 becomes 0, whatever pad_id says.",
-                "不管 pad_id 是多少，你都把 −100 換成 0。",
-            ),
-        ),
-        Mistake(
-            "minus_100_to_start",
-            lambda labels, start_id, pad_id=0: filled(
-                torch.cat([beginning(labels, start_id), labels[:, :-1]], 1), start_id
-            ),
-            both(
-                "A −100 becomes the start token. It stands for padding.",
-                "−100 被換成開頭詞元了。它代表的是填補。",
-            ),
-        ),
-        Mistake(
-            "pad_for_start",
-            lambda labels, start_id, pad_id=0: filled(
-                torch.cat([beginning(labels, pad_id), labels[:, :-1]], 1), pad_id
-            ),
-            both(
-                "In front stands padding instead of the start token.",
-                "最前面放的是填補，不是開頭詞元。",
-            ),
-        ),
-        Mistake(
-            "mutates",
-            shift_in_place,
-            both(
-                "Your result is right, but the labels given to you have changed: the loss would now count what it was to "
-                "ignore. Work on a copy.",
-                "結果是對的，但傳進來的 labels 被改掉了：損失函數本來該忽略的，現在會被算進去。請在複本上改。",
-            ),
-        ),
-    ],
-    hints=[
-        both(
-            "Write one row on paper, the labels above, what the decoder reads below. Which label does nobody need to read?",
-            "在紙上寫一列：上面是標籤，下面是解碼器要讀的。哪個標籤沒有人需要讀？",
-        ),
-        both(
-            "A column of start tokens of the same dtype and on the same device, joined with all labels but the last. "
-            "Then look for −100 in a new tensor.",
-            "做一行同 dtype、同裝置的開頭詞元，接上最後一個以外的標籤；再到新的張量裡找 −100。",
         ),
     ],
 )
