@@ -13,6 +13,8 @@ _state: dict[str, Any] = {"language": "en", "lesson": None, "hints": {}, "best":
 
 NOT_STARTED = both("not started", "尚未作答")
 POINTS = both("points", "分")
+COLON = both(": ", "：")
+FULL_STOP = both(".", "。")
 NO_NAME = both("There is no exercise called {name!r}.", "沒有 {name!r} 這個練習。")
 NEAR = both(" Did you mean {names}?", "你要找的是不是 {names}？")
 WRITTEN = both(
@@ -46,9 +48,11 @@ NO_MORE_HINTS = both(
 NO_HINTS = both("There is no hint for this one.", "這題沒有提示。")
 NO_LESSON = both("Run the set-up cell first.", "請先執行設定儲存格。")
 NOT_CHECKED = both("not checked yet", "還沒檢查")
-TOTAL = both(
-    "So far: {total:g} of {most:g} points (written answers not counted).",
-    "目前：{total:g} ／ {most:g} 分（不含問答題）。",
+TOTAL = both("So far: {total:g} / {most:g} points", "目前：{total:g} / {most:g} 分")
+WITH_WRITTEN = ("03_sqrt_dk", "06_residual_and_norm")  # the lessons with a question that is answered in words
+NOT_WRITTEN_ONES = both(
+    " (multiple-choice questions are in it; the question answered in words is not, your instructor grades it)",
+    "（選擇題已計入；用文字作答的那一題由授課教師評分，不在內）",
 )
 USING_YOURS = both("using your {name}", "使用你寫的 {name}")
 USING_OURS = both(
@@ -127,9 +131,10 @@ def find(name: object) -> Exercise | None:
 def report(exercise: Exercise, verdict: Verdict, language: str) -> str:
     """The text of a check."""
     if not verdict.written:
-        return f"○ {exercise.name}: {NOT_STARTED[language]}"
+        return f"○ {exercise.name}{COLON[language]}{NOT_STARTED[language]}"
     mark = "✓" if verdict.passed else "✗"
-    lines = [f"{mark} {exercise.name}: {verdict.points:g} / {verdict.max_points:g} {POINTS[language]}"]
+    won = f"{verdict.points:g} / {verdict.max_points:g} {POINTS[language]}"
+    lines = [f"{mark} {exercise.name}{COLON[language]}{won}"]
     if not verdict.passed or exercise.driver != "letter":
         lines.append(f"→ {verdict.message(language)}")
     if exercise.driver != "letter":
@@ -170,7 +175,7 @@ def hint(name: str = "") -> None:
 
 
 def use(name: str, answer: Any) -> Any:
-    """The student's function if it passes its check, else the course's own; says which.
+    """The student's function if it passes its check, else the course's own; says which, and of a wrong one what is wrong.
 
     An experiment calls it, so that a lesson runs to its end however much of it is solved.
 
@@ -181,11 +186,16 @@ def use(name: str, answer: Any) -> Any:
     language = _state["language"]
     exercise = get(name)
     try:
-        passed = judge(name, answer).passed
+        verdict = judge(name, answer)
     except Exception:  # whatever is wrong with the answer, the experiment goes on
-        passed = False
-    print((USING_YOURS if passed else USING_OURS)[language].format(name=name))
-    return answer if passed else exercise.reference
+        verdict = None
+    if verdict is not None and verdict.passed:
+        print(USING_YOURS[language].format(name=name))
+        return answer
+    print(USING_OURS[language].format(name=name))
+    if verdict is not None and verdict.written:
+        print(f"→ {verdict.message(language)}")
+    return exercise.reference
 
 
 def progress() -> None:
@@ -203,8 +213,12 @@ def progress() -> None:
         mark = "○" if points is None else "✓" if points == most else "✗"
         said = NOT_CHECKED[language] if points is None else f"{points:g} / {most:g}"
         rows.append(f"{mark} {name:32} {said}")
-    total, most = sum(_state["best"].values()), sum(get(name).points for name in names(_state["lesson"]))
-    print("\n".join([*rows, TOTAL[language].format(total=total, most=most)]))
+    lesson = names(_state["lesson"])
+    total, most = sum(_state["best"].get(name, 0.0) for name in lesson), sum(get(name).points for name in lesson)
+    said = TOTAL[language].format(total=total, most=most)
+    if _state["lesson"] in WITH_WRITTEN:
+        said += NOT_WRITTEN_ONES[language]
+    print("\n".join([*rows, said + FULL_STOP[language]]))
 
 
 def in_notebook() -> bool:

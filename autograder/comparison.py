@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from autograder.cases import HALF, Prepared, at, gradient_part, value_part
 from autograder.exercise import Case, Exercise
-from autograder.observe import CUT_OFF, Call, Misfit, Observation, Opaque, tensors_in
+from autograder.observe import CUT_OFF, INSIDE, OTHER_SHAPE, Call, Misfit, Observation, Opaque, tensors_in
 from autograder.text import Text, both
 
 MISFIT = f"{Misfit.__name__}: "
@@ -22,6 +23,32 @@ LARGEST_NUMBER = 10**300  # beyond it a Python int does not fit a float
 # worst came to 0.8 of what is allowed. The nearest mistake, the one-pass variance, is hundreds of roundings away.
 ROUNDING_FACTOR = 64.0
 ROUNDING_FLOOR = 64.0  # units of the dtype's epsilon, relative to the largest entry
+# What the course itself says where an answer stopped, and how it reads in Chinese; Python's and torch's own words stay.
+OURS = {
+    r"no result": "沒有結果",
+    r"its result could not be read": "結果讀不出來",
+    r"more than one result came for this case": "這個情況出現了不只一個結果",
+    rf"(?:\w+: )?{re.escape(INSIDE)}": "函式裡面呼叫了 check() 或 use()，請移到函式外面",
+    rf"{re.escape(OTHER_SHAPE)}": "結果的形狀不對",
+    r"(\w+): \(no readable text\)": r"\1（沒有可以顯示的文字）",
+    r"TypeError: the class should be a torch\.nn\.Module, not (.+)": r"類別應該是 torch.nn.Module，而不是 \1",
+    r"(\S+) is not allowed in this exercise": r"這題不能使用 \1",
+    r"(\S+) is not available while a submission is graded": r"評分時不能使用 \1",
+    r"(.+) should have shape (\[.*\]), not (\[.*\])": r"\1 的形狀應該是 \2，而不是 \3",
+    r"missing: (.+); not asked for: (.+)": r"缺少 \1；多了 \2",
+    r"missing: (.+)": r"缺少 \1",
+    r"not asked for: (.+)": r"多了 \1",
+}
+SETTINGS = {"default dtype": "預設的 dtype", "gradient mode": "要不要算梯度", "seed": "亂數種子"}
+
+
+def in_chinese(said: str) -> str:
+    """A sentence of ours in Chinese; any other stays as it is."""
+    for pattern, chinese in OURS.items():
+        found = re.fullmatch(pattern, said)
+        if found:
+            return found.expand(chinese)
+    return said
 
 
 def compare(exercise: Exercise, case: Prepared, seen: Observation, precision: torch.dtype | None = None) -> Text | None:
@@ -34,7 +61,7 @@ def compare(exercise: Exercise, case: Prepared, seen: Observation, precision: to
     raises = case.case.raises
     if raises and (seen.error or "").split(":")[0] != raises:
         what, what_zh = (
-            (f"it stops with {seen.error}", f"卻停在 {seen.error}")
+            (f"it stops with {seen.error}", f"卻停在 {in_chinese(seen.error)}")
             if seen.error
             else ("it returns a result", "卻回傳了結果")
         )
@@ -43,15 +70,17 @@ def compare(exercise: Exercise, case: Prepared, seen: Observation, precision: to
         return None
     if seen.error is not None and seen.error.startswith(MISFIT):
         what = seen.error.removeprefix(MISFIT)
-        return both(f"the parameters are not the ones asked for ({what}).", f"參數和題目要求的不同（{what}）。")
+        return both(
+            f"the parameters are not the ones asked for ({what}).", f"參數和題目要求的不同（{in_chinese(what)}）。"
+        )
     if seen.error is not None:
-        return both(f"your function stopped with {seen.error}", f"函式執行到一半就停了：{seen.error}")
+        return both(f"your function stopped with {seen.error}", f"函式執行到一半就停了：{in_chinese(seen.error)}")
     if seen.changed_inputs:
         which = ", ".join(argument_names(exercise, seen.changed_inputs))
         return both(f"it changes its argument {which} in place.", f"就地改動了引數 {which}。")
     if seen.changed_settings:
-        which = ", ".join(seen.changed_settings)
-        return both(f"it changes a global setting of torch: {which}.", f"改動了 torch 的全域設定：{which}。")
+        which, which_zh = ", ".join(seen.changed_settings), "、".join(SETTINGS[s] for s in seen.changed_settings)
+        return both(f"it changes a global setting of torch: {which}.", f"改動了 torch 的全域設定：{which_zh}。")
     if seen.value is None:
         return both("it returns None: is a return missing?", "回傳的是 None：是不是忘了 return？")
     difference = compare_values(exercise, case, seen.value, precision)
@@ -131,7 +160,7 @@ def compare_gradients(
         )
     if seen.gradient_error is not None or seen.gradients is None:
         why = seen.gradient_error or ""
-        return both(f"no gradient flows back: {why}.", f"梯度傳不回去：{why}。")
+        return both(f"no gradient flows back: {why}.", f"梯度傳不回去：{in_chinese(why)}。")
     inputs = float_arguments(exercise, case.call)
     for i, (name, x) in enumerate(inputs):
         expected = (case.exact.gradients or ())[i]
@@ -174,11 +203,12 @@ def compare_leaf(
     finite = expected.isfinite()
     odd = (mine.isfinite() != finite) | (~finite & ~same_nonfinite(mine, expected))
     if bool(odd.any()):
-        what = "NaN" if bool(mine[odd].isnan().any()) else "inf" if bool(mine[odd].isinf().any()) else "finite numbers"
+        nan, inf = bool(mine[odd].isnan().any()), bool(mine[odd].isinf().any())
+        what, what_zh = ("NaN",) * 2 if nan else ("inf",) * 2 if inf else ("finite numbers", "有限的數")
         share, share_zh = (
             (f" ({percent(odd)} of its entries)", f"（占 {percent(odd)}）") if odd.numel() > 1 else ("", "")
         )
-        return both(f"{en} holds {what} where it should not{share}.", f"{zh}出現了不該有的 {what}{share_zh}。")
+        return both(f"{en} holds {what} where it should not{share}.", f"{zh}出現了不該有的 {what_zh}{share_zh}。")
     error = torch.where(finite, (mine - expected).abs(), 0.0)
     wrong = error > allowed
     if exact_zeros:
@@ -199,7 +229,10 @@ def compare_number(name: Text, expected: Any, got: Any) -> Text | None:
             return None
         ratio = f"{got / expected:.4g}" if expected else "–"
         return both(f"{en} is {ratio} times what it should be.", f"{zh}是正確值的 {ratio} 倍。")
-    return None if got == expected else both(f"{en} is off by {got - expected}.", f"{zh}差了 {got - expected}。")
+    if got == expected:
+        return None
+    more, by = got > expected, f"{abs(got - expected):,}"
+    return both(f"{en} is too {'large' if more else 'small'} by {by}.", f"{zh}比正確值{'多' if more else '少'} {by}。")
 
 
 def where_wrong(name: Text, wrong: Tensor, error: Tensor | None) -> Text:

@@ -6,16 +6,21 @@ when it resolves to the forbidden thing.
 """
 
 import ast
+import copy
 import importlib
+import importlib.util
 import inspect
+import os
 import re
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from types import CodeType, FunctionType, ModuleType
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -57,13 +62,20 @@ UNUSUAL = words(
     exec modules _getframe currentframe settrace setprofile tb_frame f_back f_locals f_globals f_code f_builtins
     gi_frame cr_frame cell_contents run_cell run_code user_ns torch sys os _sys _os builtins importlib pkgutil
     ctypes ctypeslib gc inspect threading _thread asyncio to_thread concurrent multiprocessing subprocess runpy timeit
-    _exit fork kill dup dup2 write_text write_bytes
+    _exit fork kill dup dup2 write_text write_bytes FileIO parallel_apply parallel_backend
+    get_field format_field get_value convert_field vformat get_type_hints ForwardRef singledispatch singledispatchmethod
+    make_dataclass runtime_checkable register import_item import_string resolve runstring unsafe_eval read_pickle ev ex
+    InteractiveShell BaseConfigurator
     """
 )
+# Whole names, for what is odd in one module and usual elsewhere.
+UNUSUAL_NAMES = ("string.Formatter",)
 UNUSUAL_BUILTINS = words("setattr delattr vars globals locals eval exec compile get_ipython breakpoint memoryview")
-UNUSUAL_BASES = ("Tensor", "Parameter", "ModuleType")
-UNUSUAL_KEYWORDS = ("allow_pickle", "weights_only", "metaclass")
-USUAL_WITHOUT_ARGUMENTS = ("eval", "modules")  # model.eval(), model.modules()
+UNUSUAL_BASES = ("Tensor", "Parameter", "ModuleType", "Formatter", "redirect_stdout", "redirect_stderr")
+# With any other value than the one that does nothing.
+UNUSUAL_KEYWORDS = {"allow_pickle": False, "weights_only": True, "metaclass": None, "n_jobs": 1, "num_workers": 0}
+USUAL_WITHOUT_ARGUMENTS = ("eval", "modules", "resolve")  # model.eval(), model.modules(), path.resolve()
+LOADERS = ("numpy.load", "torch.load")  # with more than a path they may run code that lies in a file
 USUAL_DUNDERS = words("__init__ __version__ __name__ __doc__ __file__ __post_init__ __all__ __main__")
 USUAL_METHODS = USUAL_DUNDERS | words(
     """
@@ -74,11 +86,35 @@ USUAL_METHODS = USUAL_DUNDERS | words(
 LESSON_MODULES = words(
     """
     __future__ abc autograder bisect cmath collections contextlib copy course_lib csv dataclasses datetime einops enum
-    fractions functools glob google heapq io IPython ipywidgets itertools json logging math matplotlib numbers numpy
-    operator os pandas pathlib PIL platform plotly pprint random re safetensors scipy seaborn sklearn statistics string
-    sys textwrap time tokenizers torch tqdm transformers typing typing_extensions warnings
+    fractions functools glob google heapq io IPython ipywidgets itertools json logging math matplotlib mpl_toolkits
+    numbers numpy operator os pandas pathlib PIL platform plotly pprint random re safetensors scipy seaborn sklearn
+    statistics string sys textwrap time torch tqdm typing typing_extensions warnings
     """
 )
+# Of packages that hold much more than a lesson needs, the modules that lessons do use; of the others each is listed.
+USUAL_SUBMODULES = {
+    "torch": words(
+        """
+        nn nn.functional nn.init nn.modules nn.parameter nn.utils nn.utils.rnn autograd autograd.functional backends
+        cuda distributions fft func linalg mps optim optim.lr_scheduler profiler random special testing types utils
+        utils.checkpoint utils.data utils.flop_counter utils.tensorboard version
+        """
+    ),
+    "numpy": words("fft linalg polynomial random testing typing version"),
+    "scipy": words("constants fft integrate interpolate linalg optimize signal sparse spatial special stats"),
+    "sklearn": words(
+        """
+        cluster datasets decomposition linear_model manifold metrics model_selection neighbors pipeline preprocessing
+        feature_extraction
+        """
+    ),
+    "IPython": words("core core.display core.display_functions display"),
+    "google": words("colab"),
+    "collections": words("abc"),
+    "logging": words(""),
+    "json": words("decoder"),
+    "tqdm": words("auto notebook std"),
+}
 USUAL_OF_SYSTEM = {
     "os": words("environ getenv path sep getcwd listdir makedirs mkdir cpu_count name"),
     "sys": words("version version_info platform path maxsize float_info stdout stderr argv executable getsizeof"),
@@ -96,10 +132,28 @@ MOST_SCANNED = 100_000  # characters of one cell, and of all cells together as c
 TOO_LONG = f"more than {MOST_SCANNED} characters of code: not scanned"
 TANGLED = "names too tangled to follow"
 MOST_STEPS = 12  # components of a dotted name
-MOST_MAGICS = 50  # IPython reads the whole text again for each
+MOST_MAGICS, MOST_READ_AGAIN = 50, 500_000  # IPython reads the whole text again for each: in characters
+MAGICS_UNREAD = "too many lines of magic: not all that they run was read"
+# Magics that run the code behind them, and the options of these that take a value of their own.
+CODE_MAGICS, WITH_VALUE, WRITES = words("time timeit prun capture"), words("-n -r -p -s -l"), ("-D", "-T")
+USUAL_MAGICS = CODE_MAGICS | words(
+    """
+    matplotlib pip conda mamba uv cd ls ll pwd cat mkdir rm cp mv env set_env config load_ext reload_ext autoreload
+    precision who whos who_ls lsmagic html HTML latex markdown javascript js svg SVG bash sh script tensorboard pinfo
+    pinfo2 psearch xmode colors history hist doctest_mode
+    """
+)
 UNREADABLE = "code that cannot be read as Python"
 MOST_MEANINGS = 8  # of one name; nobody's honest code comes near
-NOTEBOOK_NAMES = ("check", "hint", "names", "progress", "start", "use")  # what a notebook takes from autograder
+NOTEBOOK_NAMES = (
+    "check",
+    "hint",
+    "judge",
+    "names",
+    "progress",
+    "start",
+    "use",
+)  # what a notebook takes from autograder
 ALWAYS_ALLOWED = ("course_lib.plots",)
 USUAL_IMPORTS = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "np": "numpy", "math": "math"}
 # Under "torch.autograd.*" too, but they only switch recording on and off.
@@ -180,8 +234,20 @@ def answers_for_itself(kind: type) -> bool:
 
 def called_by_student() -> bool:
     """Whether the torch operation that just announced itself stands in a student's own code, not in torch's."""
-    frame = sys._getframe(2)  # past the watcher
-    return frame.f_globals.get("__name__", "").split(".")[0] not in OWN_FILES
+    return not of_package(sys._getframe(2))  # past the watcher
+
+
+HERE = Path(__file__).parent
+TESTS = str(HERE / "tests") + os.sep
+PACKAGES = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, HERE, HERE.parent / "course_lib"))
+
+
+def of_package(frame: FrameType) -> bool:
+    """Whether a frame runs torch's code or ours, by its file: a module may call itself what it likes."""
+    file = frame.f_code.co_filename
+    if file.startswith("<") and not file.startswith("<ipython"):  # code that a package makes from a text
+        return frame.f_globals.get("__name__", "").split(".")[0] in OWN_FILES
+    return file.startswith(PACKAGES) and not file.startswith(TESTS)  # what our tests call stands for a student's call
 
 
 @contextmanager
@@ -223,8 +289,7 @@ def calling_line() -> int:
     """The line in the nearest frame that is neither torch's nor ours."""
     frame = sys._getframe(1)
     while frame is not None:
-        package = frame.f_globals.get("__name__", "").split(".")[0]
-        if package not in OWN_FILES and frame.f_code.co_filename != "<autograder>":
+        if not of_package(frame) and frame.f_code.co_filename != "<autograder>":
             return frame.f_lineno
         if frame.f_back is None:
             return 0
@@ -322,19 +387,24 @@ def forbidden_in_source(
     tree = parsed(source)
     if tree is None:
         return []
-    own = defined_at_the_top(tree) - USUAL_IMPORTS.keys()  # wins over what another cell calls so
-    known = {name: several for name, several in meanings_of_code(context).items() if name not in own}
-    meanings = meanings_in(tree, known)
+    elsewhere = parsed(context) or ast.Module([], [])
+    parts = reached(tree, set(answers), imports_in(elsewhere))
+    used = ast.Module([part.tree for part in parts], [])
+    # What another cell calls so matters only where this one means the same: not its own functions, not its locals.
+    own = defined_at_the_top(tree) - USUAL_IMPORTS.keys()
+    seen = {name for part in parts for name in part.wants} - own
+    known = {name: several for name, several in meanings_of_code(context).items() if name in seen}
+    meanings, methods = meanings_in(used, known), methods_in(tree) | methods_in(elsewhere)
+    shows = shown_by(tree) & shown_by(elsewhere)
     names, allowed = Forbidden([*forbidden, *ALWAYS_FORBIDDEN, *BACK_DOORS]), Forbidden(ALWAYS_ALLOWED)
     found: list[Sighting] = []
-    for part in reached(tree, set(answers)):
-        for node, parent in with_parents(part):
-            for dotted in names_of(node, meanings):
-                if allowed.has(dotted) or only_shown(node, parent):
-                    continue
-                if names.has(dotted):
-                    found.append(Sighting(dotted, getattr(node, "lineno", 0)))
-                    break
+    for node, parent in with_parents(used):
+        for dotted in names_of(node, meanings, methods):
+            if allowed.has(dotted) or only_shown(node, parent, shows):
+                continue
+            if names.has(dotted):
+                found.append(Sighting(dotted, getattr(node, "lineno", 0)))
+                break
     return sorted(set(found), key=lambda sighting: (sighting.line, sighting.name))
 
 
@@ -350,33 +420,136 @@ def defined_at_the_top(tree: ast.Module) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
 
 
-def only_shown(node: ast.AST, parent: ast.AST) -> bool:
-    """`print(y.grad_fn)` and `y.grad_fn is None` look at what may not be called."""
+SHOWS = words("print bool str repr type isinstance")
+
+
+def shown_by(tree: ast.Module) -> set[str]:
+    """The built-ins that only look at what they get, unless the code gives their names to something else."""
+    given: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            given.add(node.id)
+        elif isinstance(node, ast.arg):
+            given.add(node.arg)
+        else:
+            given |= named_in_passing(node)
+    return set(SHOWS) - given
+
+
+def only_shown(node: ast.AST, parent: ast.AST, shows: set[str]) -> bool:
+    """`print(y.grad_fn)`, `if y.grad_fn:` and `y.grad_fn is None` look at what may not be called."""
     if not isinstance(node, ast.Attribute) or node.attr != "grad_fn":
         return False
-    return is_call_of(parent, "print") or (
-        isinstance(parent, ast.Compare) and all(isinstance(sign, ast.Is | ast.IsNot) for sign in parent.ops)
+    if isinstance(parent, ast.If | ast.While | ast.IfExp | ast.Assert):
+        return parent.test is node
+    return (
+        any(is_call_of(parent, name) for name in shows)
+        or (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not))
+        or isinstance(parent, ast.FormattedValue)
+        or (isinstance(parent, ast.Compare) and all(isinstance(sign, ast.Is | ast.IsNot) for sign in parent.ops))
     )
 
 
-def reached(tree: ast.Module, answers: set[str]) -> list[ast.stmt]:
+def methods_in(tree: ast.Module) -> set[str]:
+    """Methods of the classes in a piece of code, and what they keep in `self`: `tools.softmax(x)` may well be one."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            found |= {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and root_of(node) == {"self"}:
+            found.add(node.attr)
+    return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """A statement of a cell; of one that holds others (`if`, `for`, `with`, …) its head alone."""
+
+    tree: ast.stmt
+    binds: frozenset[str]
+    wants: frozenset[str]
+
+
+def reached(tree: ast.Module, answers: set[str], imported: Iterable[str] = ()) -> list[Part]:
     """The statements of a cell that give some names their value, and those that these use, and so on.
 
-    All of the cell where it binds none of the names: what answers then is not to be seen.
+    All of the cell where it binds none of the names: what answers then is not to be seen. `imported` elsewhere are names
+    that `torch.allclose(…)` does not change.
     """
-    binds = [names_bound(statement) for statement in tree.body]
-    if not any(answers & names for names in binds):
-        return tree.body
-    chosen: set[int] = set()
-    wanted = set(answers)
-    while fresh := [i for i, names in enumerate(binds) if i not in chosen and names & wanted]:
-        chosen.update(fresh)
-        for i in fresh:
-            wanted |= {node.id for node in ast.walk(tree.body[i]) if isinstance(node, ast.Name)}
-    return [tree.body[i] for i in sorted(chosen)]
+    modules = imports_in(tree).union(imported)
+    modules -= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    parts = [Part(node, frozenset(names_bound(node, modules)), frozenset(names_wanted(node))) for node in plain(tree)]
+    binding: dict[str, list[int]] = {}
+    for i, part in enumerate(parts):
+        for name in part.binds:
+            binding.setdefault(name, []).append(i)
+    waiting = [name for name in answers if name in binding]
+    if not waiting:
+        return parts
+    chosen, asked = set[int](), set(waiting)
+    while waiting:
+        for i in binding.pop(waiting.pop(), ()):
+            if i not in chosen:
+                chosen.add(i)
+                waiting += parts[i].wants - asked
+                asked |= parts[i].wants
+    return [parts[i] for i in sorted(chosen)]
 
 
-def names_bound(statement: ast.stmt) -> set[str]:
+def names_between_cells(source: str) -> tuple[set[str], set[str]]:
+    """Names that a cell binds or changes, and those that it takes."""
+    tree = parsed(source)
+    parts = reached(tree, set()) if tree is not None else []
+    return {name for part in parts for name in part.binds}, {name for part in parts for name in part.wants}
+
+
+def imports_in(tree: ast.Module) -> set[str]:
+    """Names that code imports, and those that notebooks import anyway."""
+    found = set(USUAL_IMPORTS)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias):
+            found |= named_in_passing(node)
+    return found
+
+
+def plain(tree: ast.Module) -> Iterator[ast.stmt]:
+    """The statements of a cell one by one, those inside of `if`, `for`, `with`, `try` and `match` too."""
+    waiting = list(reversed(tree.body))
+    while waiting:
+        node = waiting.pop()
+        inner: list[ast.stmt] = []
+        head = copy.copy(node)
+        for field in ("body", "orelse", "finalbody"):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and hasattr(node, field):
+                inner += getattr(node, field)
+                setattr(head, field, [])
+        for field in ("handlers", "cases"):
+            if hasattr(node, field):
+                arms = getattr(node, field)
+                inner += [statement for arm in arms for statement in arm.body]
+                setattr(head, field, [copy.copy(arm) for arm in arms])
+                for arm in getattr(head, field):
+                    arm.body = []
+        yield head
+        waiting += reversed(inner)
+
+
+def named_in_passing(node: ast.AST) -> set[str]:
+    """What a node binds other than by a name of its own: imports, definitions, patterns, exceptions, `global`."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.alias):
+        return {node.asname or node.name.split(".")[0]}
+    if isinstance(node, ast.Global):
+        return set(node.names)
+    if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
+        return {node.name} if node.name else set()
+    if isinstance(node, ast.MatchMapping):
+        return {node.rest} if node.rest else set()
+    return set()
+
+
+def names_bound(statement: ast.stmt, imported: set[str]) -> set[str]:
     """Names that a statement binds, or whose object it changes (`box.append(…)`, `Layer.forward = …`)."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         shared = [n for node in ast.walk(statement) if isinstance(node, ast.Global) for n in node.names]
@@ -385,17 +558,92 @@ def names_bound(statement: ast.stmt) -> set[str]:
     for node in ast.walk(statement):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             bound.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            bound.add(node.name)
-        elif isinstance(node, ast.alias):
-            bound.add(node.asname or node.name.split(".")[0])
-        elif isinstance(node, ast.Global):
-            bound.update(node.names)
         elif isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             bound |= root_of(node)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            bound |= root_of(node.value.func) if isinstance(node.value.func, ast.Attribute) else set()
+            bound |= root_of(node.value.func) - imported if isinstance(node.value.func, ast.Attribute) else set()
+        else:
+            bound |= named_in_passing(node)
     return bound
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Loop = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Names of a function's own, those that it declares to be its cell's, and the function around it."""
+
+    local: set[str]
+    shared: set[str]
+    around: "Scope | None"
+
+    def has(self, name: str) -> bool:
+        scope: Scope | None = self
+        while scope is not None and name not in scope.shared:
+            if name in scope.local:
+                return True
+            scope = scope.around
+        return False
+
+
+def names_wanted(statement: ast.stmt) -> set[str]:
+    """Names that a statement takes from its cell: those of functions' arguments and locals are their own affair."""
+    everything = list(ast.walk(statement))
+    if any(is_magic(node) for node in everything):  # what it runs meets names in a way of its own
+        return {node.id for node in everything if isinstance(node, ast.Name)}
+    wanted: set[str] = set()
+    waiting: list[tuple[ast.AST, Scope | None]] = [(statement, None)]
+    while waiting:
+        node, own = waiting.pop()
+        if isinstance(node, ast.Name):
+            if own is None or not own.has(node.id):
+                wanted.add(node.id)
+        elif isinstance(node, ast.Global):
+            wanted.update(node.names)
+        elif isinstance(node, Function):
+            given = node.args
+            outside = [*given.defaults, *filter(None, given.kw_defaults)]
+            arguments = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+            outside += [a.annotation for a in arguments if a.annotation is not None]
+            body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else [*node.body]
+            if not isinstance(node, ast.Lambda):
+                outside += [*node.decorator_list, *([node.returns] if node.returns else [])]
+            local, shared = locals_of(body)
+            inner = Scope(local | {a.arg for a in arguments}, shared, own)
+            waiting += [*((part, own) for part in outside), *((part, inner) for part in body)]
+        elif isinstance(node, Loop):
+            first, *others = node.generators
+            targets = {n.id for g in node.generators for n in ast.walk(g.target) if isinstance(n, ast.Name)}
+            waiting.append((first.iter, own))
+            inner = Scope(targets, set(), own)
+            results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            waiting += [(part, inner) for part in (*results, first.target, *first.ifs, *others)]
+        else:
+            waiting += [(child, own) for child in ast.iter_child_nodes(node)]
+    return wanted
+
+
+def locals_of(body: list[ast.AST]) -> tuple[set[str], set[str]]:
+    """Names that a function binds for itself, and those that it declares to be its cell's."""
+    local, shared = set[str](), set[str]()
+    waiting: list[tuple[ast.AST, bool]] = [(node, True) for node in body]
+    while waiting:
+        node, here = waiting.pop()  # inside of a comprehension only `:=` binds
+        if isinstance(node, ast.Global):
+            shared.update(node.names)
+        elif isinstance(node, ast.Nonlocal):
+            continue
+        elif isinstance(node, ast.NamedExpr):
+            local |= {node.target.id}
+        elif here:
+            local |= {node.id} if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) else set()
+            local |= named_in_passing(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            inside = here and not isinstance(node, Loop)
+            waiting += [(child, inside) for child in ast.iter_child_nodes(node)]
+    return local, shared
 
 
 def root_of(node: ast.expr) -> set[str]:
@@ -424,6 +672,7 @@ def unusual_in_source(
     names = [name for name in forbidden if not (scratch and last_part(name) in EVERYDAY)]
     reading = Reading(source, names, set(known), tree)
     found = [Sighting(TANGLED, 1)] if reading.meanings.tangled else []
+    found += unread_magics(source, tree)
     for node, parent in with_parents(tree):
         line = getattr(node, "lineno", getattr(parent, "lineno", 0))
         found += [Sighting(name, line) for name in reading.unusual(node, parent)]
@@ -446,7 +695,8 @@ class Reading:
 
     def __init__(self, source: str, forbidden: list[str], known: set[str], tree: ast.Module) -> None:
         self.source, self.tree = source, tree
-        self.names = Forbidden([*forbidden, *BACK_DOORS])
+        self.names = Forbidden([*forbidden, *BACK_DOORS, *UNUSUAL_NAMES])
+        self.shows = shown_by(tree)
         self.tails = {last_part(name) for name in forbidden}
         self.meanings = meanings_in(tree, {name: {name} for name in ("sys", "os", "autograder")})
         self.bound, self.modules, self.of_self = set(known), {"nn", "F", "np"}, set[str]()
@@ -480,14 +730,23 @@ class Reading:
         elif isinstance(node, ast.ClassDef):
             yield from (f"a subclass of {b}" for b in map(end_of, node.bases) if b in UNUSUAL_BASES)
         elif isinstance(node, ast.keyword):
-            if node.arg in UNUSUAL_KEYWORDS:
+            usual = isinstance(node.value, ast.Constant) and node.value.value is UNUSUAL_KEYWORDS.get(str(node.arg))
+            if node.arg in UNUSUAL_KEYWORDS and not usual:
                 yield str(node.arg)
         elif isinstance(node, ast.MatchClass):
             yield from filter(self.odd, node.kwd_attrs)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from self.of_text(node.value, parent)
-        elif isinstance(node, ast.Call) and writes_file(node):
-            yield "open(…) to write"
+        elif isinstance(node, ast.BinOp):
+            yield from self.of_text(joined(node), parent) if not isinstance(parent, ast.BinOp) else ()
+        elif isinstance(node, ast.Call):
+            if writes_file(node):
+                yield "open(…) to write"
+            loader = self.loader(node.func)
+            if loader and not loads_plainly(node):
+                yield f"{loader} with more than a path"
+            if end_of(node.func) == "query" and not (has_plain_text(node, 0) and "@" not in str(node.args[0].value)):  # type: ignore[attr-defined]
+                yield "query"
 
     def odd(self, word: str) -> bool:
         return (
@@ -498,8 +757,16 @@ class Reading:
             or private_to_torch(word)
         )
 
+    def loader(self, node: ast.expr) -> str:
+        """`torch.load` or `numpy.load`, if that is what a name or an attribute stands for."""
+        return next((dotted for dotted in dotted_names(node, self.meanings) if dotted in LOADERS), "")
+
     def of_name(self, node: ast.Name, parent: ast.AST) -> Iterator[str]:
         word = node.id
+        if (isinstance(node.ctx, ast.Load) and not called(node, parent) and self.loader(node)) or (
+            isinstance(node.ctx, ast.Store) and word in ("__name__", "__file__")
+        ):
+            yield f"{word} as a value" if isinstance(node.ctx, ast.Load) else word
         read_plainly = is_call_of(parent, "getattr") and has_plain_text(parent, 1)
         if word == "setattr" and sets_own(parent):
             return
@@ -516,11 +783,15 @@ class Reading:
             yield f"{word} as a value"
 
     def of_attribute(self, node: ast.Attribute, parent: ast.AST) -> Iterator[str]:
-        if only_shown(node, parent) or looks_for_module(node, parent):
+        if only_shown(node, parent, self.shows) or looks_for_module(node, parent):
             return
         word, plainly_called = node.attr, is_plain_call(parent, node)
         known = list(dotted_names(node, self.meanings))
+        if self.loader(node) and not called(node, parent):
+            yield f"{self.loader(node)} as a value"
         for dotted in known:
+            if unusual_module(dotted) or private_part(dotted) or beside_the_point(dotted):
+                yield dotted
             first, second = dotted.split(".")[:2]
             ours = first == "autograder" and second not in NOTEBOOK_NAMES
             system = first in USUAL_OF_SYSTEM and second not in USUAL_OF_SYSTEM[first]
@@ -540,6 +811,8 @@ class Reading:
         root, *below = dotted.split(".")
         if (
             root not in LESSON_MODULES
+            or unusual_module(dotted)
+            or private_part(dotted)
             or (isinstance(parent, ast.ImportFrom) and parent.level > 0)
             or (alias.name == "*" and root in ("torch", "numpy", "autograder", "course_lib"))
             or (root == "autograder" and (below[0] not in NOTEBOOK_NAMES if below else alias.asname is not None))
@@ -551,17 +824,83 @@ class Reading:
 
     def of_text(self, text: str, parent: ast.AST) -> Iterator[str]:
         """Dotted names in a text; a whole text only where it is one name that nobody writes for its own sake."""
-        if isinstance(parent, ast.Expr) or any(is_call_of(parent, name) for name in NOTEBOOK_NAMES):
-            return
-        if isinstance(parent, ast.Compare) or is_magic(parent):
+        if isinstance(parent, ast.Expr) or is_magic(parent):  # of a magic see unread_magics
             return
         if text.endswith(".py"):
             yield f"“{text[-60:]}”"
         for chain in re.findall(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+", text[:MOST_SCANNED]):
-            if any(self.odd(part) for part in re.split("[.:]", chain)[1:]):
+            first, *below = re.split("[.:]", chain)
+            ours = first == "autograder" and below[0] not in NOTEBOOK_NAMES
+            if ours or any(map(self.odd, below)):
                 yield f"“{chain[:60]}”"
+        if isinstance(parent, ast.Compare) or any(is_call_of(parent, name) for name in NOTEBOOK_NAMES):
+            return
         if text.isidentifier() and "_" in text and self.odd(text) and text not in self.bound:
             yield f"“{text[:60]}”"
+
+
+def joined(node: ast.BinOp) -> str:
+    """The text that constants put together with plus signs make; other parts of it leave nothing."""
+    pieces: list[str] = []
+    waiting: list[ast.expr] = [node]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add):
+            waiting += [part.left, part.right]
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            pieces.append(part.value)
+    return "".join(reversed(pieces)) if len(pieces) > 1 else ""
+
+
+def called(node: ast.AST, parent: ast.AST) -> bool:
+    return isinstance(parent, ast.Call) and parent.func is node
+
+
+def loads_plainly(call: ast.Call) -> bool:
+    """One path, and at most where to put what lies there."""
+    return len(call.args) == 1 and all(
+        keyword.arg == "map_location"
+        or (keyword.arg == "weights_only" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True)
+        for keyword in call.keywords
+    )
+
+
+def private_part(dotted: str) -> bool:
+    """Whether a name leads through what a module keeps for itself (`typing._eval_type`)."""
+    root, *below = dotted.split(".")
+    return root in LESSON_MODULES and any(part.startswith("_") and not dunder(part) for part in below)
+
+
+def beside_the_point(dotted: str) -> bool:
+    """Whether one module of Python is reached through another (`dataclasses.sys`)."""
+    root, below = dotted.split(".")[:2]
+    names = sys.stdlib_module_names
+    return root in names and below in names and below != root and below not in ("abc", "path", "time")
+
+
+@lru_cache(maxsize=4096)
+def unusual_module(dotted: str) -> bool:
+    """Whether a dotted name leads into a module of a package that lessons do not use. Nothing is imported for it."""
+    root, *below = dotted.split(".")
+    usual = USUAL_SUBMODULES.get(root)
+    if usual is None or not below:
+        return False
+    folders = folders_of(root)
+    for i, part in enumerate(below, start=1):
+        folders = tuple(os.path.join(folder, part) for folder in folders)
+        if not any(os.path.isdir(folder) or os.path.exists(folder + ".py") for folder in folders):
+            return False  # a function or class, or a package that is not installed here
+        if ".".join(below[:i]) not in usual:
+            return True
+    return False
+
+
+@cache
+def folders_of(root: str) -> tuple[str, ...]:
+    with suppress(ImportError, ValueError):
+        found = importlib.util.find_spec(root)
+        return tuple(found.submodule_search_locations or ()) if found else ()
+    return ()
 
 
 def dunder(word: str) -> bool:
@@ -579,13 +918,23 @@ def is_plain_call(parent: ast.AST, node: ast.AST) -> bool:
 
 def looks_for_module(node: ast.Attribute, parent: ast.AST) -> bool:
     """`"google.colab" in sys.modules`, as notebooks ask where they are."""
-    return node.attr == "modules" and isinstance(parent, ast.Compare) and isinstance(parent.ops[0], ast.In | ast.NotIn)
+    return (
+        node.attr == "modules"
+        and isinstance(parent, ast.Compare)
+        and isinstance(parent.left, ast.Constant)
+        and all(isinstance(sign, ast.In | ast.NotIn) for sign in parent.ops)
+    )
 
 
 def is_magic(node: ast.AST) -> bool:
     """A call that stands for a line which IPython reads by itself; commands are not run when graded."""
     names = (*MAGICS, "system", "getoutput")
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in names
+        and is_call_of(node.func.value, "get_ipython")
+    )
 
 
 def writes_file(call: ast.Call) -> bool:
@@ -632,29 +981,41 @@ def meanings_of_code(code: str) -> Meanings:
 
 @lru_cache(maxsize=64)
 def parsed(source: str) -> ast.Module | None:
-    """The syntax tree, notebook magics opened or blanked out; None when the text is no Python.
+    """The syntax tree, notebook magics opened; None when the text is no Python.
 
     The text as it is goes first: a line of Python may begin with a percent sign too.
     """
+    return read(source, 0)
+
+
+def read(source: str, depth: int) -> ast.Module | None:
     if len(source) > MOST_SCANNED:
         return None
     source = textwrap.dedent(source)
-    for read in (str, transformed, blanked):
-        reading = read(source)
-        if reading is None:
-            continue
-        try:
-            tree = ast.parse(reading)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        open_magics(tree)
-        return tree
+    for reading in (source, transformed, blanked):
+        text = reading if isinstance(reading, str) else reading(source)
+        tree = syntax_tree(text) if text is not None else None
+        if tree is not None:
+            open_magics(tree, depth)
+            return tree
     return None
+
+
+def syntax_tree(text: str) -> ast.Module | None:
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the student's text; nobody is to be told here
+        return ast.parse(text)
+    return None
+
+
+def too_many_magics(source: str) -> bool:
+    count = len(re.findall(r"^[ \t]*[%!?,;/]|=[ \t]*[%!]|\?[ \t]*$", source, re.MULTILINE))
+    return count > MOST_MAGICS or count * len(source) > MOST_READ_AGAIN
 
 
 def transformed(source: str) -> str | None:
     """The text as IPython reads it: a magic becomes a call with the rest of its line, or of its cell, as a text."""
-    if sum(line.lstrip().startswith(("%", "!", "?")) for line in source.split("\n")) > MOST_MAGICS:
+    if too_many_magics(source):
         return None
     try:
         from IPython.core.inputtransformer2 import TransformerManager
@@ -665,22 +1026,66 @@ def transformed(source: str) -> str | None:
 
 
 def blanked(source: str) -> str:
-    """The text without its magics, for where there is no IPython."""
-    return "\n".join("pass" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
+    """The text with a call for each line of magic and without commands: for where IPython does not read it."""
+
+    def call(found: re.Match[str]) -> str:
+        return f"{found[1]}get_ipython().run_line_magic({found[2]!r}, {found[3]!r})"
+
+    source = re.sub(r"^([ \t]*)%{1,2}(\w+)[ \t]*(.*)$", call, source, flags=re.MULTILINE)
+    return re.sub(r"^([ \t]*)[%!].*$", r"\1pass", source, flags=re.MULTILINE)
 
 
 MAGICS = ("run_line_magic", "run_cell_magic")
+MOST_NESTED = 3  # magics within magics
 
 
-def open_magics(tree: ast.Module) -> None:
-    """Put the code that a magic runs (`%time x = 1`) beside the call that stands for it."""
+def open_magics(tree: ast.Module, depth: int) -> None:
+    """Put the code that a magic runs (`%time x = 1`) beside the call that stands for it; what cannot be read is noted."""
+    unread: list[Sighting] = []
     for node in list(ast.walk(tree)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAGICS:
-            for text in (a.value for a in node.args[1:] if isinstance(a, ast.Constant) and isinstance(a.value, str)):
-                with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
-                    inner = ast.parse(textwrap.dedent(text))
-                    ast.increment_lineno(inner, node.lineno - 1)
-                    tree.body += inner.body
+        if not (is_magic(node) and isinstance(node, ast.Call) and end_of(node.func) in MAGICS):
+            continue
+        name, *texts = (a.value if isinstance(a, ast.Constant) else None for a in node.args)
+        if name in CODE_MAGICS:
+            for text in texts:
+                inner = opened(text, depth) if isinstance(text, str) else None
+                if inner is None:
+                    unread.append(Sighting(f"%{name!s}, whose code could not be read", node.lineno))
+                    continue
+                ast.increment_lineno(inner, node.lineno - 1)
+                tree.body += inner.body
+                unread += [Sighting(s.name, s.line + node.lineno - 1) for s in inner.unread]  # type: ignore[attr-defined]
+        elif name not in USUAL_MAGICS:
+            unread.append(Sighting(f"%{name!s}", node.lineno))
+    tree.unread = unread  # type: ignore[attr-defined]
+
+
+def opened(text: str, depth: int) -> ast.Module | None:
+    """The code that a magic runs, as it stands and without the options before it (`-n1 -r 3 -q`)."""
+    if depth >= MOST_NESTED:
+        return None
+    rest = text.lstrip()
+    while found := re.match(r"(-{1,2}[A-Za-z][\w-]*)(\s+|\Z)", rest):
+        rest = rest[found.end() :]
+        if found[1].startswith(WRITES):
+            return None
+        if found[1] in WITH_VALUE:
+            rest = rest.partition(" ")[2].lstrip()
+    readings = [tree for tree in (read(part, depth + 1) for part in dict.fromkeys([text, rest])) if tree is not None]
+    if not readings:
+        return None
+    both = ast.Module([statement for tree in readings for statement in tree.body], [])
+    both.unread = [sighting for tree in readings for sighting in tree.unread]  # type: ignore[attr-defined]
+    return both
+
+
+def unread_magics(source: str, tree: ast.Module) -> list[Sighting]:
+    """What magics run that was not read: `%run`, code that is no Python, or too many of them."""
+    noted: list[Sighting] = getattr(tree, "unread", [])
+    plain_python = syntax_tree(textwrap.dedent(source)) is not None
+    if not plain_python and too_many_magics(source):
+        return [*noted, Sighting(MAGICS_UNREAD, 1)]
+    return noted
 
 
 def meanings_in(tree: ast.Module, known: Mapping[str, set[str]]) -> Meanings:
@@ -744,16 +1149,18 @@ def dotted_names(node: ast.expr, meanings: Meanings) -> Iterator[str]:
     while isinstance(node, ast.Attribute):
         chain.append(node.attr)
         node = node.value
+        if len(chain) > MOST_STEPS:  # what it begins with is looked at by itself
+            return
     if isinstance(node, ast.Name):
         for root in meanings.get(node.id, ()):
             yield ".".join([root, *reversed(chain)])
 
 
-def names_of(node: ast.AST, meanings: Meanings) -> Iterator[str]:
-    """What a node refers to, as full dotted names."""
+def names_of(node: ast.AST, meanings: Meanings, methods: set[str]) -> Iterator[str]:
+    """What a node refers to, as full dotted names; `methods` are those of the notebook's own classes."""
     if isinstance(node, ast.Attribute):
         known = list(dotted_names(node, meanings))
-        yield from known or [f"torch.Tensor.{node.attr}"]
+        yield from known or ([f"torch.Tensor.{node.attr}"] if node.attr not in methods else [])
     elif isinstance(node, ast.Name):
         yield from (dotted for dotted in meanings.get(node.id, ()) if "." in dotted)
     elif isinstance(node, ast.ImportFrom) and node.module:
@@ -763,7 +1170,7 @@ def names_of(node: ast.AST, meanings: Meanings) -> Iterator[str]:
         yield "torch.Tensor.__matmul__"
     elif is_call_of(node, "getattr") and has_plain_text(node, 1):
         assert isinstance(node, ast.Call)
-        yield from names_of(ast.Attribute(node.args[0], node.args[1].value), meanings)  # type: ignore[attr-defined]
+        yield from names_of(ast.Attribute(node.args[0], node.args[1].value), meanings, methods)  # type: ignore[attr-defined]
 
 
 class Forbidden:

@@ -161,11 +161,11 @@ REFUSES_ALL = both("it counts once another case passes.", "其他情況有一個
 
 
 def forbidden_sentence(sightings: Sequence[Sighting]) -> Text:
-    def line(s: Sighting, word: str) -> str:
-        return f"{s.name}" + (word.format(s.line) if s.line else "")
+    def line(s: Sighting, name: str, word: str) -> str:
+        return name + (word.format(s.line) if s.line else "")
 
-    en = ", ".join(line(s, " (line {})") for s in sightings)
-    zh = "、".join(line(s, "（第 {} 行）") for s in sightings)
+    en = ", ".join(line(s, s.name, " (line {})") for s in sightings)
+    zh = "、".join(line(s, s.name.replace("the course's own ", "課程自己的 "), "（第 {} 行）") for s in sightings)
     return both(
         f"Not allowed in this exercise: {en}. It gets no points until that is gone.",
         f"這題不能使用：{zh}。移除之後才會計分。",

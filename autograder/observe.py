@@ -20,6 +20,7 @@ from autograder.meter import Meter
 
 NUMBERS = (bool, int, float, str, type(None))
 CUT_OFF = "cut off from the inputs"
+OTHER_SHAPE = "the result has another shape"
 LARGEST_OUTPUT = 1 << 24  # entries of one returned tensor that are kept; more is reported, not stored
 
 
@@ -85,9 +86,7 @@ def read_letter(answer: Any) -> Any:
 
 # True while an answer runs: a check inside an answer would never end.
 running: ContextVar[bool] = ContextVar("running", default=False)
-INSIDE = (
-    "check() or use() is called inside the function: move it below / 函式裡面呼叫了 check() 或 use()，請移到函式外面"
-)
+INSIDE = "check() or use() is called inside the function: move it below"
 
 
 def refuse_inside() -> None:
@@ -281,7 +280,7 @@ def captured(value: Any, depth: int = 0) -> Any:
     """`value` reduced to tensors, numbers and tuples; anything else becomes `Opaque`."""
     if type(value) in (Tensor, torch.nn.Parameter):
         if value.layout != torch.strided or value.numel() > LARGEST_OUTPUT:
-            return Opaque(f"tensor with {value.numel()} entries, layout {value.layout}")
+            return Opaque(f"torch.Tensor ({value.numel():,}, {value.layout})")
         return value.detach().clone()
     if type(value) in NUMBERS:
         return value
@@ -310,7 +309,7 @@ def differentiate(
     if len(results) != len(cotangents) or any(
         w is not None and y.shape != w.shape for y, w in zip(results, cotangents)
     ):
-        return None, "the result has another shape"
+        return None, OTHER_SHAPE
     if not wanted:
         return None, CUT_OFF
     try:

@@ -7,7 +7,7 @@
 #
 # We test what some articles and lecture notes say about attention; "the article" is one that uses the sentence "The cat sat on the mat because it was tired".
 #
-# **You need** matrices, the derivative of $e^x$, mean and variance. **Time**: about two hours, 75 minutes of them for the exercises.
+# **You need** matrices, the derivative of $e^x$, mean and variance. **Time**: about two and a quarter hours, 90 minutes of them for the exercises and questions.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -16,7 +16,8 @@
 # | `softmax_jacobian` | 3 | 20 | 3 |
 # | `entropy` | 2 | 10 | 1 |
 # | `scaled_dot_product_attention` | 3 | 25 | 4 |
-# | question `03_q1`, written answer `03_w1` | | 15 | 1 + 2 |
+# | question `03_q1` | | 3 | 1 |
+# | written answer `03_w1` | | 12 | 2 |
 # %% [markdown] lang="zh-TW"
 # # 03 · 為什麼要除以 √d_k
 #
@@ -26,7 +27,7 @@
 #
 # 本課常提到的「講義」「文章」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
-# **先備知識**：矩陣、$e^x$ 的導數、平均與變異數。**時間**：約兩小時，其中練習 75 分鐘。
+# **先備知識**：矩陣、$e^x$ 的導數、平均與變異數。**時間**：約兩小時十五分，其中練習、選擇題和問答題 90 分鐘。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -35,20 +36,21 @@
 # | `softmax_jacobian` | 3 | 20 | 3 |
 # | `entropy` | 2 | 10 | 1 |
 # | `scaled_dot_product_attention` | 3 | 25 | 4 |
-# | 選擇題 `03_q1`、問答題 `03_w1` | | 15 | 1 + 2 |
+# | 選擇題 `03_q1` | | 3 | 1 |
+# | 問答題 `03_w1` | | 12 | 2 |
 # %% tags=["setup"]
 import math
 
 import torch
 
 # %% [markdown] lang="en"
-# ## The question
+# ## 1. The question
 #
 # A query is compared with ten keys. All components are drawn at random, so no key deserves to win: a sensible query would spread its attention over several of them.
 #
 # The next cell draws this 2000 times for three key dimensions $d_k$ and averages the sorted weights of softmax($q\cdot k$), with no scaling at all. Before you run it, guess: what does the largest weight do as $d_k$ grows?
 # %% [markdown] lang="zh-TW"
-# ## 問題
+# ## 1. 問題
 #
 # 拿一個查詢（query）去跟十個鍵（key）比對。所有分量都是隨機抽的，所以沒有哪個鍵理當勝出：合理的查詢應該把注意力分給好幾個鍵。
 #
@@ -82,7 +84,7 @@ ax = plots.bars(
 #
 # 所以有兩件事要解釋：$d_k$ 變大時，分數為什麼會愈拉愈開？拉開了又有什麼壞處？
 # %% [markdown] lang="en"
-# ## The formula
+# ## 2. The formula
 #
 # This is the operation that the whole lesson is about. It scores every query against every key, scales, turns each row of scores into weights, and averages the values with them:
 #
@@ -93,7 +95,7 @@ ax = plots.bars(
 # - $QK^{\top}$, shape $[N, M]$: the raw scores. Softmax runs along each row, that is, over the keys.
 # - $d_k$: the length of one key. Not the number of keys!
 # %% [markdown] lang="zh-TW"
-# ## 公式
+# ## 2. 公式
 #
 # 整堂課談的就是下面這個運算：讓每個查詢跟每個鍵算分數、縮放、把每一列（row）分數變成權重，再拿權重去平均各個值（value）。
 #
@@ -104,7 +106,7 @@ ax = plots.bars(
 # - $QK^{\top}$，形狀 $[N, M]$：原始分數。softmax 沿著每一列算，也就是對「鍵」做。
 # - $d_k$：一個鍵的長度（有幾個分量），不是鍵的個數！
 # %% [markdown] lang="en"
-# ## By hand: the lecture's five scores
+# ## 3. By hand: the lecture's five scores
 #
 # The lecture compares one query with five keys and gets the scores 3.9, 3.2, 1, 0.3, 1.1. Take exponentials, then divide each by their sum:
 #
@@ -119,7 +121,7 @@ ax = plots.bars(
 #
 # The first score leads the second by only 0.7, yet it gets twice the weight, because $e^{0.7} = 2.01$. After the division the lead is 0.31 and the ratio 1.37.
 # %% [markdown] lang="zh-TW"
-# ## 用手算：講義的五個分數
+# ## 3. 用手算：講義的五個分數
 #
 # 講義拿一個查詢跟五個鍵比對，得到 3.9、3.2、1、0.3、1.1。先取指數，再各自除以總和：
 #
@@ -168,13 +170,13 @@ for name, scores in {
 # %% [markdown] lang="zh-TW"
 # 這個例子有個容易誤會的地方：講義取 $\tau=\sqrt5$，而 5 是**分數的個數**。公式要的是鍵的維度，例子裡並沒有給。鍵變多時，$d_k$ 並不會跟著變。
 # %% [markdown] lang="en"
-# ## Why the scores drift apart
+# ## 4. Why the scores drift apart
 #
 # Start as small as possible: $d_k = 2$, and every component is $+1$ or $-1$ with a fair coin. Each product $q_i k_i$ is again $+1$ or $-1$. The sum of two of them is $-2, 0, 0, 2$, each with probability ¼.
 #
 # The mean is 0 and the variance is $(4 + 0 + 0 + 4)/4 = 2$. Two components, variance two. With three components the sums are $\pm3$ (once each of eight) and $\pm1$ (three times each): $(9\cdot2 + 1\cdot6)/8 = 3$.
 # %% [markdown] lang="zh-TW"
-# ## 分數為什麼愈拉愈開
+# ## 4. 分數為什麼愈拉愈開
 #
 # 先看最小的例子：$d_k = 2$，每個分量都擲一枚公正的硬幣，得到 $+1$ 或 $-1$。每個乘積 $q_i k_i$ 也是 $+1$ 或 $-1$，兩個相加是 $-2, 0, 0, 2$，機率各 ¼。
 #
@@ -232,7 +234,7 @@ for name, scores in {
 #
 # 所以根號不是擺著好看的：$\sqrt{d_k}$ 就是分數的標準差，而除以標準差，正是我們處理大小不明的數值時最常做的事。∎
 # %% [markdown] lang="en"
-# ## What every check looks at
+# ## 5. What every check looks at
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name. Global settings stay as they are.
@@ -240,7 +242,7 @@ for name, scores in {
 # - Best not to call your other answers: if one is wrong, both lose points. `math` and `torch` are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise.
 # %% [markdown] lang="zh-TW"
-# ## 每個檢查都看什麼
+# ## 5. 每個檢查都看什麼
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。全域設定也請保持原樣。
@@ -302,13 +304,13 @@ def dot_product_variance(
 # %%
 check("dot_product_variance", dot_product_variance)
 # %% [markdown] lang="en"
-# ## Theory against sample
+# ## 6. Theory against sample
 #
 # The dashed lines are the theory, the markers are 20,000 random pairs for each $d_k$. The second series divides each score by $\sqrt{d_k}$ first.
 #
 # From here on, experiments call `use("name", yours)`: it takes your function if it passes its check, otherwise the course's own, and says which.
 # %% [markdown] lang="zh-TW"
-# ## 理論對上樣本
+# ## 6. 理論對上樣本
 #
 # 虛線是理論，標記是每個 $d_k$ 各抽兩萬對的結果。第二組先把每個分數除以 $\sqrt{d_k}$。
 #
@@ -421,7 +423,7 @@ plots.knob(draw_d_k, d_k=(4, 512, 4, 64))
 
 
 # %% [markdown] lang="en"
-# ## Temperature
+# ## 7. Temperature
 #
 # Dividing scores before a softmax has a name of its own: the divisor is the **temperature** $\tau$. Two scores, 2 and 0, show what it does:
 #
@@ -431,7 +433,7 @@ plots.knob(draw_d_k, d_k=(4, 512, 4, 64))
 #
 # $\sqrt{d_k}$ is a temperature that is chosen before training starts.
 # %% [markdown] lang="zh-TW"
-# ## 溫度
+# ## 7. 溫度
 #
 # softmax 之前先除以一個數，這個除數有自己的名字：**溫度** $\tau$。用兩個分數 2 和 0 就能看出它的作用：
 #
@@ -519,13 +521,13 @@ plots.knob(draw_temperature, temperature=(0.1, 10.0, 0.1, 2.2))
 
 
 # %% [markdown] lang="en"
-# ## Why a hard softmax hurts: its derivative
+# ## 8. Why a hard softmax hurts: its derivative
 #
 # Training needs to know how the weights change when a score changes. Take the scores (2, 0), so $p = (0.881, 0.119)$, and raise the first one by 0.01. The weights become (0.88184, 0.11816).
 #
 # The first gained 0.00104, the second lost exactly as much. Per unit of score that is ±0.104, and $p_1(1-p_1) = 0.881\cdot0.119 = 0.105$. This is the pattern we now prove.
 # %% [markdown] lang="zh-TW"
-# ## softmax 太尖有什麼壞處：看導數
+# ## 8. softmax 太尖有什麼壞處：看導數
 #
 # 訓練要知道分數動一點、權重會動多少。取分數 (2, 0)，也就是 $p = (0.881, 0.119)$，把第一個分數加 0.01，權重變成 (0.88184, 0.11816)。
 #
@@ -624,11 +626,11 @@ check("softmax_jacobian", softmax_jacobian)
 # %% [markdown] lang="en"
 # ### Test it with a nudge
 #
-# A formula for a derivative can always be tested: move each score by a tiny $\pm\varepsilon$ and look. The heat map shows $J$ for the lecture's five scores at $\tau = \sqrt5$. The two colours are the two signs (orange positive, purple negative): the diagonal is positive, everything else negative.
+# A formula for a derivative can always be tested: move each score by a tiny $\pm\varepsilon$ and look. The heat map shows $100\,J$ for the lecture's five scores at $\tau = \sqrt5$. The two colours are the two signs (orange positive, purple negative): the diagonal is positive, everything else negative.
 # %% [markdown] lang="zh-TW"
 # ### 輕推一下來驗證
 #
-# 導數公式都能這樣驗證：把每個分數輕推 $\pm\varepsilon$，看結果怎麼變。熱圖是講義五個分數在 $\tau = \sqrt5$ 時的 $J$，兩種顏色代表正負（橘色為正，紫色為負）：對角線是正的，其餘都是負的。
+# 導數公式都能這樣驗證：把每個分數輕推 $\pm\varepsilon$，看結果怎麼變。熱圖是講義五個分數在 $\tau = \sqrt5$ 時的 $100\,J$，兩種顏色代表正負（橘色為正，紫色為負）：對角線是正的，其餘都是負的。
 # %%
 jacobian_of = use("softmax_jacobian", softmax_jacobian)
 
@@ -644,17 +646,17 @@ print(f"largest difference between formula and nudges: {(jacobian - by_nudging).
 print(f"largest row sum: {jacobian.sum(-1).abs().max():.1e}, largest column sum: {jacobian.sum(-2).abs().max():.1e}")
 
 names = [f"{score:.1f}" for score in five.tolist()]
-ax = plots.heat_map(jacobian, title="∂p_i / ∂s_j at τ = √5", rows=names, columns=names)
+ax = plots.heat_map(100 * jacobian, title="100 · ∂p_i / ∂s_j at τ = √5", rows=names, columns=names)
 ax.set(xlabel="score s_j that is nudged", ylabel="weight p_i that answers")
 ax.figure.set_size_inches(4.8, 3.6)
 # %% [markdown] lang="en"
 # ### At real size: what is left of the gradient
 #
-# Now $d_k = 512$ and ten keys. Softmax receives either $s$ or $s/\sqrt{d_k}$; we look at the derivative with respect to what it receives, and take medians over 2000 random draws: at the winner, at the runner-up, and over the other eight.
+# Now $d_k = 512$ and ten keys. Softmax receives either $s$ or $s/\sqrt{d_k}$; we look at the derivative with respect to what it receives, and take medians over 2000 random draws (the first figure of this lesson showed means): at the winner, at the runner-up, and over the other eight.
 # %% [markdown] lang="zh-TW"
 # ### 真實大小：梯度還剩多少
 #
-# 這次 $d_k = 512$，十個鍵。softmax 收到的是 $s$ 或 $s/\sqrt{d_k}$；我們看權重對「它收到的數」的導數，取 2000 次隨機抽樣的中位數，分成第一名、第二名、其餘八個。
+# 這次 $d_k = 512$，十個鍵。softmax 收到的是 $s$ 或 $s/\sqrt{d_k}$；我們看權重對「它收到的數」的導數，取 2000 次隨機抽樣的中位數（本課第一張圖是平均），分成第一名、第二名、其餘八個。
 # %% tags=["experiment"]
 generator = torch.Generator().manual_seed(1)
 queries = torch.randn(2000, 1, 512, generator=generator, dtype=torch.float64)
@@ -671,7 +673,8 @@ for name, scores in (("not scaled", raw_scores), ("divided by √d_k", raw_score
         f"runner-up {left[name][1]:.1e}, others {left[name][2]:.1e}"
     )
 ax = plots.bars(["winner", "runner-up", "others"], left, "∂p_i / ∂s_i (median)", "d_k = 512, ten keys")
-_ = ax.set(yscale="log", ylim=(1e-20, 1e6))
+_ = ax.set(yscale="log", ylim=(1e-19, 1e3))
+ax.legend(ncols=2, loc="upper center")
 
 
 # %% [markdown] lang="en"
@@ -679,7 +682,7 @@ _ = ax.set(yscale="log", ylim=(1e-20, 1e6))
 # %% [markdown] lang="zh-TW"
 # 不縮放時，贏家自己的導數大約只有 $10^{-4}$，是縮放後的兩千分之一；第二名的也差不多小，其餘八個則幾乎就是 0。不管損失函數想改什麼，幾乎沒有東西能穿過 softmax。要是贏家剛好是錯的鍵，這一層就卡住了。
 # %% [markdown] lang="en"
-# ## Entropy: how many keys does a query really read?
+# ## 9. Entropy: how many keys does a query really read?
 #
 # "Hard" and "soft" deserve a number. The **entropy** of a row of weights $p$, shape $[M]$, is $H(p) = -\sum_i p_i \ln p_i$. Some values:
 #
@@ -690,7 +693,7 @@ _ = ax.set(yscale="log", ylim=(1e-20, 1e6))
 #
 # So $e^{H}$ reads as a number of keys: 1, 2, 2.83, $M$.
 # %% [markdown] lang="zh-TW"
-# ## 熵：一個查詢到底讀了幾個鍵？
+# ## 9. 熵：一個查詢到底讀了幾個鍵？
 #
 # 「尖」和「平」該有個數字。一列權重 $p$（形狀 $[M]$）的**熵**是 $H(p) = -\sum_i p_i \ln p_i$。先看幾個值：
 #
@@ -810,13 +813,13 @@ _ = ax.scatter(*zip(*dots), s=90, color="black", zorder=5)
 #
 # 沒有人說 $\sqrt{d_k}$ 會讓梯度最大，事實上也不是。
 # %% [markdown] lang="en"
-# ## All together: scaled dot-product attention
+# ## 10. All together: scaled dot-product attention
 #
 # Small numbers first, with $d_k = 4$: $q = (1,1,1,1)$, $k_1 = (1,1,1,1)$, $k_2 = (0,0,0,0)$, and values $v_1 = 10$, $v_2 = 0$. The scores are 4 and 0. Divided by $\sqrt4$ they are 2 and 0, so the weights are (0.881, 0.119) and the output is 8.81.
 #
 # Without the division the weights would be (0.982, 0.018) and the output 9.82.
 # %% [markdown] lang="zh-TW"
-# ## 組起來：縮放內積注意力
+# ## 10. 組起來：縮放內積注意力
 #
 # 先用小數字，$d_k = 4$：$q = (1,1,1,1)$、$k_1 = (1,1,1,1)$、$k_2 = (0,0,0,0)$，值是 $v_1 = 10$、$v_2 = 0$。分數是 4 和 0，除以 $\sqrt4$ 得 2 和 0，權重是 (0.881, 0.119)，輸出 8.81。
 #
@@ -927,7 +930,8 @@ def scaled_dot_product_attention(
 
     Scores up to ±1e4 in float64 and ±100 in float32 occur. Half precision is judged by its error: at most twice that
     of the plain formula in the same dtype; best compute the softmax in float32. Every dtype occurs with a mask and
-    without, and so do temperatures. Differentiable in q, k and v: gradients are compared, and they are finite also where a row is fully masked. The inputs, the mask too, stay unchanged.
+    without, and so do temperatures. Differentiable in q, k and v: gradients are compared, and they are finite also
+    where a row is fully masked. The inputs, the mask too, stay unchanged.
     Not allowed: F.scaled_dot_product_attention, nn.MultiheadAttention, F.multi_head_attention_forward.
     """
     ### BEGIN SOLUTION
@@ -994,7 +998,7 @@ ax = plots.bars(["d_k = 4", "d_k = 64"], tops, "mean of the largest weight", "Th
 # %% [markdown] lang="zh-TW"
 # 每一次都成立，但 $d_k = 4$ 時差得不多，因為根號只有 2。到了 $d_k = 64$，差別就一目了然。
 # %% [markdown] lang="en"
-# ## A detective story: 8.2, 1.1, 0.3
+# ## 11. A detective story: 8.2, 1.1, 0.3
 #
 # The article on "it" gives three scores for the query *it*: cat 8.2, mat 1.1, the 0.3. After softmax it prints cat 0.85, mat 0.08, the 0.02 (and three more small weights). It never mentions a division. Can these weights come from these scores?
 #
@@ -1002,7 +1006,7 @@ ax = plots.bars(["d_k = 4", "d_k = 64"], tops, "mean of the largest weight", "Th
 #
 # $$\tau = \frac{s_a - s_b}{\ln (p_a/p_b)}$$
 # %% [markdown] lang="zh-TW"
-# ## 一樁小懸案：8.2、1.1、0.3
+# ## 11. 一樁小懸案：8.2、1.1、0.3
 #
 # 談「it」的那篇文章給了查詢 *it* 的三個分數：cat 8.2、mat 1.1、the 0.3。經過 softmax，它印出 cat 0.85、mat 0.08、the 0.02（另有三個小權重），從頭到尾沒提過要除以什麼。這些權重真的來自這些分數嗎？
 #
@@ -1057,13 +1061,13 @@ _ = ax.annotate(f" τ = {low:.2f}: cat 0.85", (low, 0.5), fontsize=10)
 # %% [markdown] lang="zh-TW"
 # 那篇文章的權重是示意，不是算出來的。值得記住的是：softmax 可以檢查。權重的比值就是分數差的指數，沒有別的。
 # %% [markdown] lang="en"
-# ## May it be another constant?
+# ## 12. May it be another constant?
 #
 # The lecture asks this in its self-check. Algebra first: with $q = x W_Q$, dividing by $c$ instead of $\sqrt{d_k}$ is the same as using $W_Q\cdot\sqrt{d_k}/c$ with the usual root. So for every network with $\sqrt{d_k}$ there is one with $c$ that computes **the same function**: its query matrix is larger by $c/\sqrt{d_k}$.
 #
 # The constant takes nothing away from what the layer can express. The cell checks it for $c = \sqrt{9487}$.
 # %% [markdown] lang="zh-TW"
-# ## 可以換成別的常數嗎？
+# ## 12. 可以換成別的常數嗎？
 #
 # 講義的自學檢查也問了這一題。先做一點代數：$q = x W_Q$，改除以 $c$，等於照樣除以根號、但查詢矩陣換成 $W_Q\cdot\sqrt{d_k}/c$。所以每個用 $\sqrt{d_k}$ 的網路，都有一個用 $c$ 的網路算出**同一個函數**，只要把它的查詢矩陣放大 $c/\sqrt{d_k}$ 倍。
 #
@@ -1092,7 +1096,7 @@ print(f"divide by sqrt(9487), larger W_Q: outputs differ by {(usual - larger_W_Q
 # 訓練好的 $W_Q$ 可以吸收任何常數；**剛初始化**的還沒有，它得隔著那個常數造成的 softmax 慢慢學。那就來訓練看看：$d_k = 256$、16 個鍵，這一層要學會認出一個旋轉過又帶雜訊的查詢指的是哪個鍵。常數有四種：1、$\sqrt{d_k} = 16$、$\sqrt{9487} \approx 97$、9487，其他條件連同亂數種子都相同。
 # %% tags=["experiment"]
 def train_with(divisor, steps=240, d_k=256, n_keys=16):
-    """Squared error of each step of an attention layer that learns a look-up while its scores are divided by divisor."""
+    """Squared error of each step of an attention layer that learns a look-up; its scores are divided by divisor."""
     generator = torch.Generator().manual_seed(0)
     memory = torch.randn(n_keys, d_k, generator=generator)
     rotation = torch.linalg.qr(torch.randn(d_k, d_k, generator=generator)).Q
@@ -1135,11 +1139,11 @@ _ = ax.legend(loc="center right", bbox_to_anchor=(1, 0.25))
 #
 # 所以可以換成大小相近的常數。常數決定訓練從哪裡出發，不決定能走到哪裡。
 # %% [markdown] lang="en"
-# ## On a real model: does the variance stay 1?
+# ## 13. On a real model: does the variance stay 1?
 #
 # One document says that the division keeps the variance at 1, always. MiniLM is a small trained model (6 layers, 12 heads, $d_k = 32$). We read its attention weights and recover the scaled scores from them: $\ln p_j = s_j - \ln Z$, and $\ln Z$ is the same along a row. So the variance of $\ln p$ in a row **is** the variance of the scaled scores.
 # %% [markdown] lang="zh-TW"
-# ## 在真的模型上：變異數一直是 1 嗎？
+# ## 13. 在真的模型上：變異數一直是 1 嗎？
 #
 # 有一篇文件說，除完之後變異數始終是 1。MiniLM 是一個訓練好的小模型（6 層、12 個頭、$d_k = 32$）。我們讀出它的注意力權重，再還原縮放後的分數：$\ln p_j = s_j - \ln Z$，同一列的 $\ln Z$ 都一樣，所以一列 $\ln p$ 的變異數**就是**縮放後分數的變異數。
 # %% tags=["experiment"]
@@ -1186,11 +1190,11 @@ else:
 #
 # 「變異數是 1」只是訓練第一步的承諾，之後就由模型決定。
 # %% [markdown] lang="en"
-# ## −1e9 in half precision
+# ## 14. −1e9 in half precision
 #
 # Two documents fill masked scores with −1e9. Large models run in float16 or bfloat16, and float16 ends at 65504. Four attempts at masking, on one row that sees two of three keys and one that sees nothing:
 # %% [markdown] lang="zh-TW"
-# ## 半精度裡的 −1e9
+# ## 14. 半精度裡的 −1e9
 #
 # 有兩篇文件把被遮住的分數填成 −1e9。大型模型用 float16 或 bfloat16 執行，而 float16 最大只到 65504。下面試四種遮法：一列看得到三個鍵中的兩個，另一列什麼都看不到。
 # %%
@@ -1210,7 +1214,7 @@ print(f"float16, this lesson's: {[[round(w, 2) for w in row] for row in weights.
 # %% [markdown] lang="zh-TW"
 # float16 連 −1e9 都存不下。改填 float16 的極值，平常沒事，遇到整列都被遮住，就把不該看的平均起來；填 −∞ 則得到 NaN。這一課的函式得到的是 0。
 # %% [markdown] lang="en"
-# ## What to remember
+# ## 15. What to remember
 #
 # 1. Independent components of mean 0 and variance 1: $\mathrm{Var}(q\cdot k) = d_k$. $\sqrt{d_k}$ is the score's standard deviation.
 # 2. Softmax sees differences. Dividing changes the spread, subtracting changes nothing.
@@ -1218,7 +1222,7 @@ print(f"float16, this lesson's: {[[round(w, 2) for w in row] for row in weights.
 # 4. $\sqrt{d_k}$ is a choice of where training starts, not a theorem about where it ends. A constant of the same order is absorbed by $W_Q$.
 # 5. Mask before the softmax, True = may attend, and a row with nothing to see gives zeros.
 # %% [markdown] lang="zh-TW"
-# ## 要記住的事
+# ## 15. 要記住的事
 #
 # 1. 分量獨立、平均 0、變異數 1 時，$\mathrm{Var}(q\cdot k) = d_k$；$\sqrt{d_k}$ 就是分數的標準差。
 # 2. softmax 只看差。除法改變離散程度，減法什麼都不改變。
@@ -1226,7 +1230,7 @@ print(f"float16, this lesson's: {[[round(w, 2) for w in row] for row in weights.
 # 4. $\sqrt{d_k}$ 是選擇訓練從哪裡出發，不是關於終點的定理；大小相近的常數，$W_Q$ 都能吸收。
 # 5. 遮罩在 softmax 之前作用，True 代表可以看；沒東西可看的列得到 0。
 # %% [markdown] lang="en"
-# ## Self-check: question `03_q1` · 1 point · 3 minutes
+# ## 16. Self-check: question `03_q1` · 1 point · 3 minutes
 #
 # What does dividing by $\sqrt{d_k}$ solve, and what would another constant do? Choose the best answer and put its letter between the quotation marks below.
 #
@@ -1235,7 +1239,7 @@ print(f"float16, this lesson's: {[[round(w, 2) for w in row] for row in weights.
 # - **c**: It keeps the spread of a fresh layer's scores near 1, whatever $d_k$, so that softmax does not start with one winner and no gradient. Another constant of the same order would do: $W_Q$ can absorb it.
 # - **d**: It keeps the variance of the scores at 1, at the start and after training. The proof gives exactly $\sqrt{d_k}$, so every other constant makes the attention wrong.
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `03_q1` · 滿分 1 分 · 3 分鐘
+# ## 16. 自我檢查：選擇題 `03_q1` · 滿分 1 分 · 3 分鐘
 #
 # 除以 $\sqrt{d_k}$ 解決了什麼問題？換成別的常數會怎樣？請選最好的答案，把字母填進下面的引號裡。
 #
@@ -1251,7 +1255,7 @@ answer_03_q1 = "c"
 # %%
 check("03_q1", answer_03_q1)
 # %% [markdown] lang="en"
-# ## Written answer `03_w1` · 2 points · 12 minutes
+# ## 17. Written answer `03_w1` · 2 points · 12 minutes
 #
 # **May another constant stand in place of $\sqrt{d_k}$?** Argue in five to eight sentences, with the variance of the scores and with what training can absorb. Support your argument with at least one figure that you measured in this lesson. Your instructor reads this answer.
 #
@@ -1260,7 +1264,7 @@ check("03_q1", answer_03_q1)
 # - **1 point, variance.** Says what variance $q\cdot k$ has and under which assumptions, and what a constant much smaller or much larger does to softmax and its gradient at the start. Half a point if the assumptions or one of the two sides is missing.
 # - **1 point, training.** Says that $W_Q$ (or $W_K$) can absorb a constant so that the same function remains possible, *and* why a fresh layer may still fail to get there; with a figure. Half a point for one of the two, or without a figure.
 # %% [markdown] lang="zh-TW"
-# ## 問答題 `03_w1` · 滿分 2 分 · 12 分鐘
+# ## 17. 問答題 `03_w1` · 滿分 2 分 · 12 分鐘
 #
 # **$\sqrt{d_k}$ 可以換成別的常數嗎？** 請用五到八句話論述，要談到分數的變異數，以及訓練能吸收什麼，並至少引用一個你在這一課量到的數字。這一題由授課教師批閱。
 #
@@ -1273,7 +1277,7 @@ check("03_q1", answer_03_q1)
 # %% [markdown] lang="zh-TW" written="03_w1" points=2
 # *請在這裡寫下你的答案。*
 # %% [markdown] lang="en"
-# ## What the documents claim, and what you measured
+# ## 18. What the documents claim, and what you measured
 #
 # Every figure below comes from a cell of this lesson (or from the proof, where it says so). Seeds move the last digits.
 #
@@ -1283,13 +1287,13 @@ check("03_q1", answer_03_q1)
 # | For large $d_k$ the products become extreme | true with a condition: the components keep size 1 | share beyond ±10: 0.0003, 0.016, 0.21, 0.65 for $d_k$ = 4, 16, 64, 512 |
 # | The gradients of all but the largest vanish | not so: all vanish | $d_k$ = 512: the winner's own derivative falls from 0.2 to about 10⁻⁴ |
 # | Dividing keeps the variance at 1, always | true with a condition: at the start of training | trained MiniLM, layers 1–6, a paragraph: 14, 7, 7, 4, 4, 2; heads from ¼ to over 100 |
-# | Inner products do worse than a learned scorer, because softmax takes the winner | true with a condition: large $d_k$, nothing scaled | largest of ten weights at $d_k$ = 512: 0.9999 without, 0.3 with the root |
+# | Inner products do worse than a learned scorer, because softmax takes the winner | true with a condition: large $d_k$, nothing scaled | largest of ten weights at $d_k$ = 512, median: 0.9999 without, 0.3 with the root |
 # | 3.9, 3.2, 1, 0.3, 1.1 give 61 %, 30 %, …; the first has twice the second | true | 0.610, 0.303, 0.034, 0.017, 0.037; ratio 2.01 |
 # | Divided by √5: 40, 29, 11, 8, 11 % | true | 0.402, 0.294, 0.110, 0.080, 0.115; entropy from 0.97 to 1.42 |
 # | τ = √5 in that example is $\sqrt{d_k}$ | not so | five is the number of scores; $d_k$ is not given |
 # | Pulling the numbers back to 0 solves it | not so: the spread matters | $s - 100$ gives the same weights to the last digit |
 # %% [markdown] lang="zh-TW"
-# ## 文件怎麼說，你量到什麼
+# ## 18. 文件怎麼說，你量到什麼
 #
 # 下面每個數字都來自這一課的儲存格（或來自證明，會註明）。換亂數種子，末幾位會不同。
 #
@@ -1299,30 +1303,8 @@ check("03_q1", answer_03_q1)
 # | $d_k$ 大時，內積會極大或極小 | 有條件：分量的大小仍是 1 | 超出 ±10 的比例：$d_k$ = 4、16、64、512 時為 0.0003、0.016、0.21、0.65 |
 # | 最大值以外的梯度會消失 | 不對：全部都會消失 | $d_k$ = 512：贏家自己的導數從 0.2 降到約 10⁻⁴ |
 # | 除完之後變異數始終是 1 | 有條件：訓練剛開始時 | 訓練好的 MiniLM 讀一段文字，第 1–6 層：14、7、7、4、4、2；各頭從 ¼ 到一百多 |
-# | 內積不如訓練出來的評分方式，因為 softmax 贏者通吃 | 有條件：$d_k$ 大且沒有縮放 | $d_k$ = 512，十個權重中最大的：沒有根號 0.9999，有根號 0.3 |
+# | 內積不如訓練出來的評分方式，因為 softmax 贏者通吃 | 有條件：$d_k$ 大且沒有縮放 | $d_k$ = 512，十個權重中最大的（中位數）：沒有根號 0.9999，有根號 0.3 |
 # | 3.9、3.2、1、0.3、1.1 得 61 %、30 %……，第一名是第二名的兩倍 | 對 | 0.610、0.303、0.034、0.017、0.037；比值 2.01 |
 # | 除以 √5 得 40、29、11、8、11 % | 對 | 0.402、0.294、0.110、0.080、0.115；熵從 0.97 升到 1.42 |
 # | 例子裡的 τ = √5 就是 $\sqrt{d_k}$ | 不對 | 5 是分數的個數；沒有給 $d_k$ |
 # | 把數字拉回 0 附近就解決了 | 不對：重點是離散程度 | $s - 100$ 的權重完全相同 |
-# %% [markdown] lang="en"
-# | claim | verdict | what this lesson found |
-# |---|---|---|
-# | Any large, fitting number does, √9487 for example | true with a condition: a trained $W_Q$ has absorbed it | a fresh layer starts as an average (0.204 … 0.197, gradient 0.0041 against 0.185); it learned, but later; with 9487 hardly at all |
-# | √d_k only looks learned | not so | proof: it is the standard deviation of $q\cdot k$ |
-# | √d_k is a mathematical necessity | not so | $c = \sqrt{9487}$ with a larger $W_Q$: the same outputs to rounding; it is the one constant that gives variance 1 at the start |
-# | One query: softmax(qKᵀ)V; all queries: softmax(QKᵀ/√d_k)V | not the same formula | they differ by the root; worked example 9.82 against 8.81 |
-# | Scores 8.2, 1.1, 0.3 go straight into the softmax | not so: the paper divides | with $d_k$ = 64 cat gets 0.56 instead of 0.9988 |
-# | 0.85, 0.08, 0.02, … are their softmax | not so | 0.9988, 0.0008, 0.0004; τ = 3.08 gives cat 0.85, but the pairs need 3.00, 2.11, 0.58: no temperature gives the list |
-# | Three words, $d_k$ = 4: without the root more winner-takes-all | true | never lower in 20,000 draws; mean top weight 0.58 to 0.71; at $d_k$ = 64 from 0.59 to 0.93 |
-# | The lecture's code prints its two lists | true | the first two lines of the cell under "By hand" |
-# %% [markdown] lang="zh-TW"
-# | 說法 | 判定 | 這一課的結果 |
-# |---|---|---|
-# | 夠大、適當的數都行，例如 √9487 | 有條件：訓練好的 $W_Q$ 已經吸收了它 | 剛初始化時只是平均（0.204 … 0.197，梯度 0.0041，√5 是 0.185）；學得會，但比較晚；換成 9487 就幾乎學不動 |
-# | √d_k 只是看起來有學問 | 不對 | 證明：它是 $q\cdot k$ 的標準差 |
-# | √d_k 是數學上的必然 | 不對 | $c = \sqrt{9487}$ 配上放大的 $W_Q$，輸出只差捨入誤差；它是讓起點變異數為 1 的那個常數 |
-# | 一個查詢是 softmax(qKᵀ)V，全部查詢是 softmax(QKᵀ/√d_k)V | 不是同一條公式 | 差了根號；小例子是 9.82 對 8.81 |
-# | 分數 8.2、1.1、0.3 直接進 softmax | 不對：論文有除 | $d_k$ = 64 時 cat 得 0.56，不是 0.9988 |
-# | 0.85、0.08、0.02…… 是它們的 softmax | 不對 | 應為 0.9988、0.0008、0.0004；τ = 3.08 讓 cat 得 0.85，但三對各需 3.00、2.11、0.58：沒有溫度能得到那一串 |
-# | 三個字、$d_k$ = 4，沒有根號會更贏者通吃 | 對 | 抽兩萬次沒有一次變小；最大權重平均從 0.58 到 0.71；$d_k$ = 64 時從 0.59 到 0.93 |
-# | 講義的程式會印出那兩串數字 | 對 | 「用手算」那一格輸出的前兩行 |

@@ -7,7 +7,7 @@
 #
 # We test what some articles and lecture notes say; "the lecture" and "the documents" are those.
 #
-# **You need** mean, variance, the chain rule. **Time**: about two hours and a half, 90 minutes of them for the exercises.
+# **You need** mean, variance, the chain rule. **Time**: about two and a half hours, 90 minutes of them for the exercises and questions.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -19,9 +19,11 @@
 # | `rms_norm` | 2 | 5 | 2 |
 # | `dynamic_tanh` | 1 | 5 | 1 |
 # | `encoder_sublayer` | 2 | 7 | 2 |
-# | questions `06_q1`, `06_q2`, written answer `06_w1` | | 15 | 2 + 2 |
+# | question `06_q1` | | 2 | 1 |
+# | question `06_q2` | | 2 | 1 |
+# | written answer `06_w1` | | 11 | 2 |
 # %% [markdown] lang="zh-TW"
-# # 06 · 殘差連結與 normalization
+# # 06 · 殘差連結與正規化
 #
 # 每一層注意力、每一個前饋網路外面，都寫著 *Add & Norm*。講義說，這些是 2017 年讓神經網路更深、更穩定的最佳技術，現在也差不多。
 #
@@ -29,7 +31,7 @@
 #
 # 本課常提到的「講義」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
-# **先備知識**：平均、變異數、連鎖律。**時間**：約兩個半小時，其中練習 90 分鐘。
+# **先備知識**：平均、變異數、連鎖律。**時間**：約兩個半小時，其中練習、選擇題和問答題 90 分鐘。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -41,7 +43,9 @@
 # | `rms_norm` | 2 | 5 | 2 |
 # | `dynamic_tanh` | 1 | 5 | 1 |
 # | `encoder_sublayer` | 2 | 7 | 2 |
-# | 選擇題 `06_q1`、`06_q2`，問答題 `06_w1` | | 15 | 2 + 2 |
+# | 選擇題 `06_q1` | | 2 | 1 |
+# | 選擇題 `06_q2` | | 2 | 1 |
+# | 問答題 `06_w1` | | 11 | 2 |
 # %% tags=["setup"]
 import math
 from collections.abc import Callable
@@ -50,13 +54,13 @@ import torch
 import torch.nn.functional as F
 
 # %% [markdown] lang="en"
-# ## The question
+# ## 1. The question
 #
 # Thirty layers, 24 numbers wide, learn to tell three spirals apart. Two networks: in the plain one each layer *replaces* its input, $z \leftarrow \ell(z)$. In the other each layer *adds* to it, $z \leftarrow z + \ell(z)$.
 #
 # Same data, same random start, same number of weights, same optimiser. The only difference is one plus sign. Guess before you run the cell: how much can it matter?
 # %% [markdown] lang="zh-TW"
-# ## 問題
+# ## 1. 問題
 #
 # 三十層、每層 24 個數的網路，要學會分辨三條螺線。比較兩種網路：普通的，每一層都**換掉**輸入，$z \leftarrow \ell(z)$；另一種，每一層都**加**一點上去，$z \leftarrow z + \ell(z)$。
 #
@@ -120,15 +124,15 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 
 
 # %% [markdown] lang="en"
-# With the plus sign the loss is near zero after fifty steps. Without it the same thirty layers have hardly left the start by then, and later they jump about instead of settling.
+# With the plus sign the loss is near zero after fifty steps. Without it the loss of the same thirty layers is then still more than a hundred times as large. Around there it jumps about, and even after 120 steps it has only come down to a quarter of its start.
 #
 # The plain network is not too small: it could represent the answer. It has trouble *finding* it. So this lesson is about what happens to gradients and to the shape of the loss, not about what a network can express.
 # %% [markdown] lang="zh-TW"
-# 有加號，五十步之後損失就接近 0；沒有加號，同樣的三十層這時幾乎還在起點，後來也是忽上忽下，定不下來。
+# 有加號，五十步之後損失就接近 0；沒有加號，同樣的三十層這時的損失還有一百多倍；這一帶忽上忽下，走完 120 步，也只降到起點的四分之一左右。
 #
 # 普通網路並不是太小，它表示得出答案，只是很難**找到**。所以這一課談的不是網路能表達什麼，而是梯度和損失地形發生了什麼事。
 # %% [markdown] lang="en"
-# ## The picture
+# ## 2. The picture
 #
 # ```
 #   post (2017)                          pre (GPT-2 and later)
@@ -142,7 +146,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # In training, dropout acts on the sublayer's output just before the sum. This lesson leaves it out.
 # %% [markdown] lang="zh-TW"
-# ## 圖
+# ## 2. 圖
 #
 # ```
 #   post (2017)                          pre (GPT-2 and later)
@@ -156,7 +160,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # 訓練時，子層的輸出在相加之前還會過 dropout（隨機丟棄），這一課先略過。
 # %% [markdown] lang="en"
-# ## The formula
+# ## 3. The formula
 #
 # Let the whole layer be $f(z) = z + \ell(z)$, with $z$ a row of $d$ numbers. What the branch has to learn is then only $\ell(z) = f(z) - z$: **what is not there yet**. The derivative is
 #
@@ -164,7 +168,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # with $I$ and $J$ of shape $[d, d]$. If the layer has nothing to do, $\ell = 0$ is enough; a plain layer would have to learn the identity matrix.
 # %% [markdown] lang="zh-TW"
-# ## 公式
+# ## 3. 公式
 #
 # 設整層是 $f(z) = z + \ell(z)$，$z$ 是一列 $d$ 個數。分支要學的就只有 $\ell(z) = f(z) - z$，也就是**還沒有的那一部分**。導數是
 #
@@ -196,7 +200,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # 所以殘差能治梯度消失，卻可能引來梯度爆炸。正規化就是為此而來；兩者後面都會量。
 # %% [markdown] lang="en"
-# ## By hand: one vector, four ways
+# ## 4. By hand: one vector, four ways
 #
 # Take $x = (1, 2, 6)$: mean $\mu = 3$, deviations $-2, -1, 3$, variance $\sigma^2 = 14/3 = 4.667$, so $\sigma = 2.160$. The mean square is $41/3 = 13.667$, its root 3.697. With γ = 1, β = 0 and ε = 0:
 #
@@ -209,7 +213,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # BatchNorm reads 1, 2, 6 as *one feature of three samples*: same numbers, another axis.
 # %% [markdown] lang="zh-TW"
-# ## 用手算：一個向量，四種算法
+# ## 4. 用手算：一個向量，四種算法
 #
 # 取 $x = (1, 2, 6)$：平均 $\mu = 3$，離差 $-2, -1, 3$，變異數 $\sigma^2 = 14/3 = 4.667$，$\sigma = 2.160$。平方的平均是 $41/3 = 13.667$，開根號得 3.697。取 γ = 1、β = 0、ε = 0：
 #
@@ -222,7 +226,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # BatchNorm 把 1、2、6 看成**三個樣本的同一個特徵**：數字相同，軸不同。
 # %% [markdown] lang="en"
-# ## What every check looks at
+# ## 5. What every check looks at
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name. Global settings stay as they are.
@@ -230,7 +234,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 # - Best not to call your other answers: if one is wrong, both lose points. `math`, `torch` and `F` (torch.nn.functional) are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise.
 # %% [markdown] lang="zh-TW"
-# ## 每個檢查都看什麼
+# ## 5. 每個檢查都看什麼
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。全域設定也請保持原樣。
@@ -238,17 +242,17 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。用 `math`、`torch` 和 `F`（torch.nn.functional）就夠了。
 # - 呼叫 `course_lib` 裡課程自己的版本，該練習就不再給分。
 # %% [markdown] lang="en"
-# ## The feed-forward network
+# ## 6. The feed-forward network
 #
-# After attention each token goes through the same two matrices, alone: widen to $d_{ff}$, activate, come back.
+# After attention each token goes through the same two matrices, alone: widen to $d_\text{ff}$, activate, come back.
 #
 # $$\mathrm{FFN}(x) = \varphi(xW_1 + b_1)\,W_2 + b_2$$
 #
 # By hand, with $W_1$ the identity, $b_1 = (-1, -1)$, $W_2$ with rows $(0, 3)$ and $(5, 0)$, $b_2 = 0$: for $x = (2, 0.5)$ the hidden numbers are $(1, -0.5)$, ReLU makes them $(1, 0)$, and the result is $1\cdot(0, 3) + 0\cdot(5, 0) = (0, 3)$.
 # %% [markdown] lang="zh-TW"
-# ## 前饋網路
+# ## 6. 前饋網路
 #
-# 注意力之後，每個詞元（token）各自通過同樣的兩個矩陣：放寬到 $d_{ff}$、過激勵函數、再縮回來。
+# 注意力之後，每個詞元（token）各自通過同樣的兩個矩陣：放寬到 $d_\text{ff}$、過激勵函數、再縮回來。
 #
 # $$\mathrm{FFN}(x) = \varphi(xW_1 + b_1)\,W_2 + b_2$$
 #
@@ -256,15 +260,15 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 # %% [markdown] lang="en"
 # ### Exercise `feed_forward` · difficulty 2 of 5 · 10 minutes · 2 points
 #
-# Write $\varphi(xW_1 + b_1)W_2 + b_2$ with $x$ of shape $[..., d_{model}]$. The argument `activation` is `"relu"` (the default) or `"gelu"`; no other value is passed.
+# Write $\varphi(xW_1 + b_1)W_2 + b_2$ with $x$ of shape $[..., d_\text{model}]$. The argument `activation` is `"relu"` (the default) or `"gelu"`; no other value is passed.
 #
-# GELU is $z\,\Phi(z)$, with Φ the distribution function of the standard normal: the exact form, not one of its approximations by tanh or by a sigmoid. The checks notice a difference of $5\cdot10^{-4}$.
+# GELU is $z\,\Phi(z)$, with Φ the distribution function of the standard normal: the exact form, not one of its approximations by tanh or by a sigmoid. The checks notice a difference of $5\cdot10^{-4}$, and in float64 also a √2 that is rounded to a few digits.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `feed_forward` · 難度 2／5 · 10 分鐘 · 滿分 2 分
 #
-# 寫出 $\varphi(xW_1 + b_1)W_2 + b_2$，$x$ 的形狀是 $[..., d_{model}]$。引數 `activation` 是 `"relu"`（預設）或 `"gelu"`，不會有別的值。
+# 寫出 $\varphi(xW_1 + b_1)W_2 + b_2$，$x$ 的形狀是 $[..., d_\text{model}]$。引數 `activation` 是 `"relu"`（預設）或 `"gelu"`，不會有別的值。
 #
-# GELU 是 $z\,\Phi(z)$，Φ 是標準常態的累積分布函數：要用精確的形式，不是 tanh 或 sigmoid 的近似。$5\cdot10^{-4}$ 的差距，檢查看得出來。
+# GELU 是 $z\,\Phi(z)$，Φ 是標準常態的累積分布函數：要用精確的形式，不是 tanh 或 sigmoid 的近似。$5\cdot10^{-4}$ 的差距，檢查看得出來；float64 時，連只取幾位數的 √2 也看得出來。
 # %% exercise="feed_forward"
 def feed_forward(
     x: torch.Tensor,
@@ -301,17 +305,17 @@ check("feed_forward", feed_forward)
 #
 # Write $k_i$ for column $i$ of $W_1$ and $v_i$ for row $i$ of $W_2$. Row combination (lesson 00) then says
 #
-# $$\mathrm{FFN}(x) = \sum_{i=1}^{d_{ff}} \mathrm{relu}(x\cdot k_i + b_i)\; v_i + b_2$$
+# $$\mathrm{FFN}(x) = \sum_{i=1}^{d_\text{ff}} \mathrm{relu}(x\cdot k_i + b_i)\; v_i + b_2$$
 #
-# This is attention with ReLU in the place of softmax: $x$ is compared with $d_{ff}$ fixed keys, and the values of those that fire are added. One article calls it the model's memory of facts. The identity is algebra; "facts" is a thesis. Let us look at both.
+# This is attention with ReLU in the place of softmax: $x$ is compared with $d_\text{ff}$ fixed keys, and the values of those that fire are added. One article calls it the model's memory of facts. The identity is algebra; "facts" is a thesis. Let us look at both.
 # %% [markdown] lang="zh-TW"
 # ### 把前饋網路看成記憶
 #
 # 令 $k_i$ 是 $W_1$ 的第 $i$ 行（column），$v_i$ 是 $W_2$ 的第 $i$ 列（row）。由第 00 課的列組合，
 #
-# $$\mathrm{FFN}(x) = \sum_{i=1}^{d_{ff}} \mathrm{relu}(x\cdot k_i + b_i)\; v_i + b_2$$
+# $$\mathrm{FFN}(x) = \sum_{i=1}^{d_\text{ff}} \mathrm{relu}(x\cdot k_i + b_i)\; v_i + b_2$$
 #
-# 這就像把 softmax 換成 ReLU 的注意力：$d_{ff}$ 個固定的鍵去比對 $x$，有反應的就把對應的值加進來。有一篇文件說它是模型的事實記憶庫。等式是代數，「事實」則是一種主張；兩件事都來看看。
+# 這就像把 softmax 換成 ReLU 的注意力：$d_\text{ff}$ 個固定的鍵去比對 $x$，有反應的就把對應的值加進來。有一篇文件說它是模型的事實記憶庫。等式是代數，「事實」則是一種主張；兩件事都來看看。
 # %% tags=["experiment"]
 network = use("feed_forward", feed_forward)
 
@@ -328,9 +332,9 @@ print(f"network against sum over {d_ff} slots: largest difference {gap:.1e}")
 fires = x @ W_1 + b_1 > 0
 print("slots that fire, token by token:", fires.sum(dim=-1).tolist(), "of", d_ff)
 # %% [markdown] lang="en"
-# The identity holds to rounding. Now the same question for a trained network: MiniLM, six layers with $d_{ff} = 1536$ slots each (it uses GELU, so a slot may also be slightly negative). For each token we keep only the slots that contribute most, and ask how well they point in the direction of the whole sum.
+# The identity holds to rounding. Now the same question for a trained network: MiniLM, six layers with $d_\text{ff} = 1536$ slots each (it uses GELU, so a slot may also be slightly negative). For each token we keep only the slots that contribute most, and ask how well they point in the direction of the whole sum.
 # %% [markdown] lang="zh-TW"
-# 等式成立，只差捨入誤差。再問訓練好的網路同一個問題：MiniLM 有六層，每層 $d_{ff} = 1536$ 個記憶格（用 GELU，所以也可能略小於 0）。對每個詞元，只留貢獻最大的幾格，看它們的和與全部的和方向有多接近。
+# 等式成立，只差捨入誤差。再問訓練好的網路同一個問題：MiniLM 有六層，每層 $d_\text{ff} = 1536$ 個記憶格（用 GELU，所以也可能略小於 0）。對每個詞元，只留貢獻最大的幾格，看它們的和與全部的和方向有多接近。
 # %% tags=["experiment"]
 from course_lib.pretrained.bert import CheckpointMissing, encode, load_minilm
 
@@ -392,11 +396,11 @@ else:
 # %% [markdown] lang="en"
 # ### How much of the model is this?
 #
-# In the 2017 base model $d_{model} = 512$ and $d_{ff} = 2048$. Attention has $4d^2$ weights, the network $8d^2$. Count an encoder layer and both stacks; a decoder layer has two attentions.
+# In the 2017 base model $d_\text{model} = 512$ and $d_\text{ff} = 2048$. Attention has $4d^2$ weights, the network $8d^2$. Count an encoder layer and both stacks; a decoder layer has two attentions.
 # %% [markdown] lang="zh-TW"
 # ### 它占模型的多少？
 #
-# 2017 年的 base 模型，$d_{model} = 512$、$d_{ff} = 2048$。注意力有 $4d^2$ 個權重，前饋網路有 $8d^2$ 個。數一數一個編碼器層，以及整個編碼器加解碼器；解碼器每層有兩個注意力。
+# 2017 年的 base 模型，$d_\text{model} = 512$、$d_\text{ff} = 2048$。注意力有 $4d^2$ 個權重，前饋網路有 $8d^2$ 個。數一數一個編碼器層，以及整個編碼器加解碼器；解碼器每層有兩個注意力。
 # %%
 d, wide = 512, 2048
 attention_weights, network_weights = 4 * d * d, 2 * d * wide
@@ -418,17 +422,17 @@ print(f"both stacks:   {2 * network_weights / (encoder_layer + decoder_layer):.1
 #
 # Llama replaces the feed-forward network by a gated one with three matrices and no bias:
 #
-# $$\mathrm{SwiGLU}(x) = \big(\mathrm{SiLU}(xW_{gate}) \circ (xW_{up})\big)\,W_{down}, \qquad \mathrm{SiLU}(z) = \frac{z}{1 + e^{-z}}$$
+# $$\mathrm{SwiGLU}(x) = \big(\mathrm{SiLU}(xW_\text{gate}) \circ (xW_\text{up})\big)\,W_\text{down}, \qquad \mathrm{SiLU}(z) = \frac{z}{1 + e^{-z}}$$
 #
-# Small numbers: if $xW_{gate} = (2, -2)$ and $xW_{up} = (3, 3)$, then SiLU gives $(1.762, -0.238)$ and the elementwise product is $(5.285, -0.715)$. The gate's inputs range from near 0 to beyond ±10.
+# Small numbers: if $xW_\text{gate} = (2, -2)$ and $xW_\text{up} = (3, 3)$, then SiLU gives $(1.762, -0.238)$ and the elementwise product is $(5.285, -0.715)$. The gate's inputs range from near 0 to beyond ±10.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `swiglu` · 難度 3／5 · 10 分鐘 · 滿分 2 分
 #
 # Llama 把前饋網路換成有閘門的版本，三個矩陣、沒有偏置：
 #
-# $$\mathrm{SwiGLU}(x) = \big(\mathrm{SiLU}(xW_{gate}) \circ (xW_{up})\big)\,W_{down}, \qquad \mathrm{SiLU}(z) = \frac{z}{1 + e^{-z}}$$
+# $$\mathrm{SwiGLU}(x) = \big(\mathrm{SiLU}(xW_\text{gate}) \circ (xW_\text{up})\big)\,W_\text{down}, \qquad \mathrm{SiLU}(z) = \frac{z}{1 + e^{-z}}$$
 #
-# 用小數字看：$xW_{gate} = (2, -2)$、$xW_{up} = (3, 3)$ 時，SiLU 得 $(1.762, -0.238)$，逐元素相乘得 $(5.285, -0.715)$。閘門的輸入從 0 附近到超出 ±10 都有。
+# 用小數字看：$xW_\text{gate} = (2, -2)$、$xW_\text{up} = (3, 3)$ 時，SiLU 得 $(1.762, -0.238)$，逐元素相乘得 $(5.285, -0.715)$。閘門的輸入從 0 附近到超出 ±10 都有。
 # %% exercise="swiglu"
 def swiglu(x: torch.Tensor, W_gate: torch.Tensor, W_up: torch.Tensor, W_down: torch.Tensor) -> torch.Tensor:
     """The gated feed-forward network of Llama.
@@ -453,11 +457,11 @@ check("swiglu", swiglu)
 # %% [markdown] lang="en"
 # ### Four curves
 #
-# One article lists SwiGLU among the activation functions. It is not one: it is a gate with a third matrix, and SiLU is the curve inside it. With $d_{ff}$ cut to two thirds it has as many weights as before.
+# One article lists SwiGLU among the activation functions. It is not one: it is a gate with a third matrix, and SiLU is the curve inside it. With $d_\text{ff}$ cut to two thirds it has as many weights as before.
 # %% [markdown] lang="zh-TW"
 # ### 四條曲線
 #
-# 有一篇文章把 SwiGLU 列為激勵函數。其實不是：它是多一個矩陣的閘門，SiLU 才是裡面的那條曲線。把 $d_{ff}$ 減為三分之二，權重個數就和原來一樣。
+# 有一篇文章把 SwiGLU 列為激勵函數。其實不是：它是多一個矩陣的閘門，SiLU 才是裡面的那條曲線。把 $d_\text{ff}$ 減為三分之二，權重個數就和原來一樣。
 # %%
 z = torch.linspace(-4, 4, 81)
 ax = plots.curves(
@@ -473,13 +477,13 @@ for name, approximate in (("tanh", F.gelu(z, approximate="tanh")), ("sigmoid", z
 
 
 # %% [markdown] lang="en"
-# ## The residual connection
+# ## 7. The residual connection
 #
 # ### Exercise `residual` · difficulty 1 of 5 · 3 minutes · 1 point
 #
 # Return $x + \ell(x)$, where ℓ is the function `sublayer` that is handed in: it maps a tensor of any shape to one of the same shape and leaves its argument alone. Your function must leave x alone too, and the gradient must pass along both ways.
 # %% [markdown] lang="zh-TW"
-# ## 殘差連結
+# ## 7. 殘差連結
 #
 # ### 練習 `residual` · 難度 1／5 · 3 分鐘 · 滿分 1 分
 #
@@ -541,7 +545,7 @@ for s in sizes:
 # %% [markdown] lang="zh-TW"
 # 單純的連乘需要 $s$ 剛剛好：½ 時梯度就沒了。有捷徑時，連 $s = 0$ 都有梯度；可是 $s = 1$ 時，梯度放大到上萬倍。**消失治好了，爆炸沒有。** 解法是讓主幹、或分支讀到的東西，維持固定的大小，這就是正規化。
 # %% [markdown] lang="en"
-# ## Four ways to normalise
+# ## 8. Four ways to normalise
 #
 # Which numbers share a mean is the whole difference. Rows are tokens (or samples), columns are features:
 #
@@ -552,7 +556,7 @@ for s in sizes:
 # | RMSNorm | a row; no mean is subtracted | γ | Llama and most LLMs since |
 # | DyT | nothing | α, γ, β | a proposal of 2025 |
 # %% [markdown] lang="zh-TW"
-# ## 四種正規化
+# ## 8. 四種正規化
 #
 # 哪些數共用一個平均，就是全部的差別。列（row）是詞元或樣本，行（column）是特徵：
 #
@@ -565,7 +569,7 @@ for s in sizes:
 # %% [markdown] lang="en"
 # ### Exercise `batch_norm` · difficulty 3 of 5 · 20 minutes · 3 points
 #
-# For $x$ of shape $[B, d]$, as `nn.BatchNorm1d` but without changing its arguments: return $(y, \text{new\_running\_mean}, \text{new\_running\_var})$ with
+# For $x$ of shape $[B, d]$, as `nn.BatchNorm1d` but without changing its arguments: return `(y, new_running_mean, new_running_var)` with
 #
 # $$y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}}\,\gamma + \beta \qquad (\mu, \sigma^2, \gamma, \beta \text{ of shape } [d])$$
 #
@@ -574,7 +578,7 @@ for s in sizes:
 # %% [markdown] lang="zh-TW"
 # ### 練習 `batch_norm` · 難度 3／5 · 20 分鐘 · 滿分 3 分
 #
-# $x$ 的形狀是 $[B, d]$，和 `nn.BatchNorm1d` 一樣，但不改動引數：回傳 $(y, \text{new\_running\_mean}, \text{new\_running\_var})$，其中
+# $x$ 的形狀是 $[B, d]$，和 `nn.BatchNorm1d` 一樣，但不改動引數：回傳 `(y, new_running_mean, new_running_var)`，其中
 #
 # $$y = \frac{x - \mu}{\sqrt{\sigma^2 + \varepsilon}}\,\gamma + \beta \qquad (\mu, \sigma^2, \gamma, \beta \text{ 的形狀是 } [d])$$
 #
@@ -657,7 +661,8 @@ for name, norm in moved.items():
 one_feature = torch.tensor([[1.0], [2.0], [6.0]])
 _, stored_mean, stored_variance = by_batch(one_feature, torch.ones(1), *torch.zeros(3, 1), momentum=1.0)
 print(
-    f"batch 1, 2, 6 stores mean {stored_mean.item():.1f}, variance {stored_variance.item():.1f}; normalises with {14 / 3:.3f}"
+    f"batch 1, 2, 6 stores mean {stored_mean.item():.1f}, variance {stored_variance.item():.1f}; "
+    f"normalises with {14 / 3:.3f}"
 )
 try:
     torch.nn.BatchNorm1d(16)(samples[:1])
@@ -696,8 +701,8 @@ def layer_norm(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: fl
     Args:
         x: [..., d], float32, float64, float16 or bfloat16. Means may be 10⁴, rows may be constant;
             in half precision squares may overflow.
-        gamma: [d], the learned scale.
-        beta: [d], the learned shift.
+        gamma: [d], the learned scale, in the dtype of x.
+        beta: [d], the learned shift, in the dtype of x.
         eps: added to the biased variance, under the root.
 
     Returns:
@@ -718,7 +723,7 @@ check("layer_norm", layer_norm)
 # %% [markdown] lang="en"
 # ### (σ + ε) or √(σ² + ε)?
 #
-# The lecture writes $(x-\mu)/(\sigma+\varepsilon)$; another document and PyTorch write $\sqrt{\sigma^2+\varepsilon}$. Both prevent 0/0. How far apart are they? With ε = 1e-5 the two divisors are equal to 0.04 % at σ = 0.1; below, their ratio for smaller σ.
+# The lecture writes $(x-\mu)/(\sigma+\varepsilon)$; another document and PyTorch write $\sqrt{\sigma^2+\varepsilon}$. Both prevent 0/0. How far apart are they? With ε = 1e-5 and σ = 0.1 the two divisors agree to within 0.04 %; below, their ratio for smaller σ.
 # %% [markdown] lang="zh-TW"
 # ### (σ + ε) 還是 √(σ² + ε)？
 #
@@ -796,7 +801,7 @@ def rms_norm(x: torch.Tensor, gamma: torch.Tensor, eps: float = 1e-6) -> torch.T
     Args:
         x: [..., d], float32, float64, float16 or bfloat16. A row may be zero;
             in half precision squares may overflow.
-        gamma: [d], the learned scale.
+        gamma: [d], the learned scale, in the dtype of x.
         eps: added to the mean square, under the root.
 
     Returns:
@@ -861,7 +866,7 @@ def dynamic_tanh(x: torch.Tensor, alpha: torch.Tensor, gamma: torch.Tensor, beta
 
     Args:
         x: [..., d], float32, float64, float16 or bfloat16.
-        alpha: [], one learned number of any sign.
+        alpha: [], one learned number of any sign, in the dtype of x, as gamma and beta are.
         gamma: [d], the learned scale.
         beta: [d], the learned shift.
 
@@ -977,19 +982,19 @@ if minilm is not None:
 #
 # 剩下的重不重要，要看訓練。Zhu 等人在他們的任務上沒有變差；另一份用 6400 萬參數 GPT-2 的重測（arXiv 2604.23434）則是：100 萬個詞元時損失好 27 %，1.18 億個詞元時差 19 %。
 # %% [markdown] lang="en"
-# ## Putting them together: Add & Norm
+# ## 9. Putting them together: Add & Norm
 #
 # ### Exercise `encoder_sublayer` · difficulty 2 of 5 · 7 minutes · 2 points
 #
-# Two functions are handed in, `sublayer` and `norm`; each maps $[..., N, d_{model}]$ to the same shape and leaves its argument alone. With `placement="post"` (the default, 2017) normalise the sum of input and sublayer. With `placement="pre"` the sublayer reads the normalised input, and its result is added to the input as it was. No other value is passed.
+# Two functions are handed in, `sublayer` and `norm`; each maps $[..., N, d_\text{model}]$ to the same shape and leaves its argument alone. With `placement="post"` (the default, 2017) normalise the sum of input and sublayer. With `placement="pre"` the sublayer reads the normalised input, and its result is added to the input as it was. No other value is passed.
 #
 # The norm has a γ and β of its own: applying it twice is not the same as once.
 # %% [markdown] lang="zh-TW"
-# ## 合在一起：Add & Norm
+# ## 9. 合在一起：Add & Norm
 #
 # ### 練習 `encoder_sublayer` · 難度 2／5 · 7 分鐘 · 滿分 2 分
 #
-# 傳進來兩個函式 `sublayer` 與 `norm`，都把 $[..., N, d_{model}]$ 變成同樣的形狀，而且不改動引數。`placement="post"`（預設，2017 年）：把輸入與子層的和拿去正規化。`placement="pre"`：子層讀正規化過的輸入，結果加回原本的輸入。不會有別的值。
+# 傳進來兩個函式 `sublayer` 與 `norm`，都把 $[..., N, d_\text{model}]$ 變成同樣的形狀，而且不改動引數。`placement="post"`（預設，2017 年）：把輸入與子層的和拿去正規化。`placement="pre"`：子層讀正規化過的輸入，結果加回原本的輸入。不會有別的值。
 #
 # `norm` 有自己的 γ 與 β：做兩次和做一次不同。
 # %% exercise="encoder_sublayer"
@@ -1020,17 +1025,17 @@ def encoder_sublayer(
 # %%
 check("encoder_sublayer", encoder_sublayer)
 # %% [markdown] lang="en"
-# ## At real depth: gradients layer by layer
+# ## 10. At real depth: gradients layer by layer
 #
 # Now 24 encoder layers, that is, 48 sublayers, at their random start (PyTorch's own layers with the 2017 code's Xavier weights). Five ways to wire the same sublayers: nothing, residual only, norm only, post, pre. The measure is the length of the gradient of each layer's $W_1$.
 #
-# The second figure printed is the mean cosine between the output's tokens: at 1.0000 all rows are the same vector, and nothing can be learned from them.
+# The last figure printed says how far apart the output's tokens are, $\lVert X - \bar X\rVert / \lVert X\rVert$ with $\bar X$ their mean. At 10⁻⁷, the rounding of float32, all rows are the same vector, and nothing can be learned from them.
 # %% [markdown] lang="zh-TW"
-# ## 真的疊深：逐層看梯度
+# ## 10. 真的疊深：逐層看梯度
 #
 # 現在疊 24 個編碼器層，也就是 48 個子層，停在隨機的起點（PyTorch 自己的層，用 2017 年程式的 Xavier 權重）。同樣的子層有五種接法：什麼都不加、只有殘差、只有正規化、post、pre。量的是每層 $W_1$ 的梯度長度。
 #
-# 另外印出輸出的詞元兩兩之間的平均餘弦：到了 1.0000，每一列都是同一個向量，什麼都學不到。
+# 最後印出的數，是輸出的詞元彼此離多遠：$\lVert X - \bar X\rVert / \lVert X\rVert$，$\bar X$ 是它們的平均。到了 10⁻⁷，也就是 float32 的捨入誤差，每一列都是同一個向量，什麼都學不到。
 # %% tags=["experiment"]
 from functools import partial
 
@@ -1074,29 +1079,29 @@ def gradients_by_layer(name, n_layers=24):
         x = rows_normalised(x)  # the one norm after the last layer
     direction = torch.randn(x.shape)
     gradients = torch.autograd.grad((x * direction).sum() / 16, [layer.linear1.weight for layer in layers])
-    alike = F.cosine_similarity(x[0][None], x[0][:, None], dim=-1).mean().item()
-    return [gradient.norm().item() for gradient in gradients], alike
+    apart = (x[0] - x[0].mean(dim=0)).norm() / x[0].norm()
+    return [gradient.norm().item() for gradient in gradients], apart.item()
 
 
 lengths = {}
 for name in wirings:
-    lengths[name], alike = gradients_by_layer(name)
+    lengths[name], apart = gradients_by_layer(name)
     first, last = lengths[name][0], lengths[name][-1]
-    print(f"{name:<14} first {first:8.2g}, last {last:8.2g}, ratio {first / last:8.2g};  tokens' cosine {alike:.4f}")
+    print(f"{name:<14} first {first:8.2g}, last {last:8.2g}, ratio {first / last:8.2g};  tokens apart {apart:.1g}")
 title = "24 layers at the start"
 ax = plots.curves(range(1, 25), lengths, "layer", "length of the gradient of W_1", title, log_y=True)
 # %% [markdown] lang="en"
 # - *neither*: vanished by more than eight orders of magnitude.
 # - *residual only*: exploded, as $(1 + \tfrac12)^{30}$ warned.
-# - *norm only*: a healthy length, but every token has become the same vector. A useless gradient.
-# - *post* and *pre*: all layers within a factor of a few, because **both** parts are there. (At this start even post's tokens are nearly alike, pre's are not.)
+# - *norm only*: a healthy length, but to rounding every token has become the same vector (3e-7 apart). A useless gradient.
+# - *post* and *pre*: all layers within a factor of a few, because **both** parts are there. (At this start post's tokens are alike to 2 %, far above rounding; pre's are 0.5 apart.)
 #
 # "Residual and LayerNorm prevent vanishing and exploding" is true if both are there; "the skip carries the gradient directly to the first layer" is not the whole story. Next cell.
 # %% [markdown] lang="zh-TW"
 # - **什麼都不加**：消失了八個數量級以上。
 # - **只有殘差**：爆炸了，正如 $(1 + \tfrac12)^{30}$ 的警告。
-# - **只有正規化**：長度正常，可是每個詞元都成了同一個向量，這種梯度沒有用。
-# - **post 與 pre**：各層只差幾倍，因為**兩樣都有**。（剛起步時，post 的詞元其實也已經很像，pre 則不會。）
+# - **只有正規化**：長度正常，可是每個詞元都成了同一個向量，只差捨入誤差（3e-7），這種梯度沒有用。
+# - **post 與 pre**：各層只差幾倍，因為**兩樣都有**。（剛起步時，post 的詞元只差 2 %，但遠大於捨入誤差；pre 差 0.5。）
 #
 # 「殘差加 LayerNorm 能防止梯度消失與爆炸」，兩樣都在時成立；「捷徑把梯度直接送到淺層」則不是全貌，看下一格。
 # %% [markdown] lang="en"
@@ -1136,13 +1141,13 @@ print("pre:  no norm on the straight path, ×1")
 #
 # 所以講義說的「最佳技術，現在也差不多」：殘差留下了，正規化換了位置，多數 LLM 的 LayerNorm 也換成了 RMSNorm。
 # %% [markdown] lang="en"
-# ## The shape of the loss
+# ## 11. The shape of the loss
 #
 # Li et al. (2018) drew what an optimiser walks on. Take trained weights $\theta$ and two random directions $\delta_1, \delta_2$, and plot $L(\theta + a\,\delta_1 + b\,\delta_2)$. Networks have weights of different sizes, so each direction is **filter-normalised**: every neuron's column of δ is scaled to the length of that neuron's column of θ. A step of 1 then means "as large as the weights themselves".
 #
 # Back to the spirals, with 20 layers, which both networks can learn.
 # %% [markdown] lang="zh-TW"
-# ## 損失的地形
+# ## 11. 損失的地形
 #
 # Li 等人（2018）把最佳化器腳下的地形畫了出來：取訓練好的權重 $\theta$ 和兩個隨機方向 $\delta_1, \delta_2$，畫 $L(\theta + a\,\delta_1 + b\,\delta_2)$。各處權重大小不同，所以要做**濾波器正規化**（filter normalisation）：δ 中每個神經元的那一行（column），長度縮放到和 θ 的那一行一樣。於是步長 1 就是「和權重本身一樣大」。
 #
@@ -1205,13 +1210,13 @@ ax = plots.curves(steps, slices, "step along one random direction", "loss", titl
 #
 # 為什麼平滑？$\ell$ 很小時，深深一疊差不多就是 $z + \sum\ell_i(z)$：各層像是並排，而不是一個接一個。
 # %% [markdown] lang="en"
-# ## Is attention all you need?
+# ## 12. Is attention all you need?
 #
-# The 2017 title refers to recurrence and convolution. What would a stack of attention layers do with neither residual nor network? Each output row is an average of value rows, so rows move together. Measure the distance from "all rows equal": $\lVert X - \bar X\rVert / \lVert X\rVert$, in float64, random weights.
+# The 2017 title refers to recurrence and convolution. What would a stack of attention layers do with neither residual nor network? Each output row is an average of value rows, so rows move together. Measure the distance from "all rows equal" again, $\lVert X - \bar X\rVert / \lVert X\rVert$, in float64, random weights.
 # %% [markdown] lang="zh-TW"
-# ## 只要注意力就夠了嗎？
+# ## 12. 只要注意力就夠了嗎？
 #
-# 2017 年的標題，指的是不需要遞迴與卷積。如果只疊注意力，沒有殘差也沒有前饋網路，會怎樣？每一列輸出都是值的平均，於是各列愈來愈像。用 float64 與隨機權重，量離「每列都相同」多遠：$\lVert X - \bar X\rVert / \lVert X\rVert$。
+# 2017 年的標題，指的是不需要遞迴與卷積。如果只疊注意力，沒有殘差也沒有前饋網路，會怎樣？每一列輸出都是值的平均，於是各列愈來愈像。用 float64 與隨機權重，再量一次離「每列都相同」多遠：$\lVert X - \bar X\rVert / \lVert X\rVert$。
 # %% tags=["experiment"]
 generator = torch.Generator().manual_seed(0)
 
@@ -1238,11 +1243,11 @@ ax = plots.curves(
 # %% [markdown] lang="zh-TW"
 # 三層之後，各列已有五位數相同；四層就到機器精度了。有捷徑時，各列仍然分得開。殘差並不是裝飾。
 # %% [markdown] lang="en"
-# ## On a real model: does "it" become "cat"?
+# ## 13. On a real model: does "it" become "cat"?
 #
 # One document says that the output at *it* is nearly the meaning of *cat*. But *it* gets 0.85 of a **projected** value, then $W^O$, and then the residual adds *it* itself. MiniLM's last vectors:
 # %% [markdown] lang="zh-TW"
-# ## 在真的模型上：it 變成 cat 了嗎？
+# ## 13. 在真的模型上：it 變成 cat 了嗎？
 #
 # 有一篇文件說，it 的輸出幾乎就是 cat 的意思。可是它拿到的是 0.85 倍、**投影過的**值，還要乘上 $W^O$，最後殘差又把 it 自己加回來。看 MiniLM 最後一層的向量：
 # %% tags=["experiment"]
@@ -1257,11 +1262,11 @@ if minilm is not None:
 # %% [markdown] lang="zh-TW"
 # 相近，但離相等還很遠；換成 soft（這時 it 指的是 mat）也幾乎沒變。殘差主幹保留每個詞元自己，再把上下文加上去。
 # %% [markdown] lang="en"
-# ## The same as PyTorch's
+# ## 14. The same as PyTorch's
 #
 # Last, your functions against PyTorch's modules: the three norms, and a whole encoder layer in both placements, put together from your `encoder_sublayer`, `feed_forward` and `layer_norm` with the module's own attention and weights.
 # %% [markdown] lang="zh-TW"
-# ## 和 PyTorch 一樣
+# ## 14. 和 PyTorch 一樣
 #
 # 最後拿你的函式和 PyTorch 的模組比：三種正規化，以及兩種順序的整個編碼器層。後者用你的 `encoder_sublayer`、`feed_forward`、`layer_norm` 組起來，注意力與權重取自那個模組。
 # %% tags=["experiment"]
@@ -1292,25 +1297,25 @@ for placement in ("post", "pre"):
     mine = placed(mine, of_network, of_layer(layer.norm2), placement)
     print(f"encoder layer  {(mine - layer(sentence)).abs().max():.0e} ({placement})")
 # %% [markdown] lang="en"
-# ## What to remember
+# ## 15. What to remember
 #
 # 1. $z + \ell(z)$: the branch learns $f(z) - z$. The derivative is $I + J$, so one path back is touched by no layer.
 # 2. Residuals cure vanishing, not exploding. Norms fix the size. Deep stacks need both.
 # 3. Post (2017) puts a norm on the straight path, pre does not. Modern models use pre, and one last norm.
 # 4. BatchNorm mixes samples, LayerNorm and RMSNorm stay inside one token, DyT measures nothing and saturates.
 # 5. Variance: biased, two passes, ε inside the root, float32 for half precision.
-# 6. The feed-forward network holds two thirds of an encoder layer's weights; it is a sum of $d_{ff}$ values weighted by how well their keys match.
+# 6. The feed-forward network holds two thirds of an encoder layer's weights; it is a sum of $d_\text{ff}$ values weighted by how well their keys match.
 # %% [markdown] lang="zh-TW"
-# ## 要記住的事
+# ## 15. 要記住的事
 #
 # 1. $z + \ell(z)$：分支學的是 $f(z) - z$。導數是 $I + J$，所以有一條回去的路沒有任何一層碰過。
 # 2. 殘差治梯度消失，不治爆炸；正規化固定大小。疊得深，兩樣都要。
 # 3. post（2017 年）在直線上放了正規化，pre 沒有。現在的模型用 pre，最後再補一次正規化。
 # 4. BatchNorm 會混到別的樣本；LayerNorm 與 RMSNorm 只看一個詞元；DyT 什麼都不量，而且會飽和。
 # 5. 變異數：除以 $d$、先減平均再平方、ε 在根號裡、半精度用 float32 算。
-# 6. 前饋網路占編碼器層權重的三分之二；它是 $d_{ff}$ 個值的加權和，鍵愈合，權重愈大。
+# 6. 前饋網路占編碼器層權重的三分之二；它是 $d_\text{ff}$ 個值的加權和，鍵愈合，權重愈大。
 # %% [markdown] lang="en"
-# ## Self-check: question `06_q1` · 1 point · 2 minutes
+# ## 16. Self-check: question `06_q1` · 1 point · 2 minutes
 #
 # A layer is to compute $f(z)$, and it is built as $z + \ell(z)$. What does $\ell$ have to learn? Put the letter between the quotation marks below.
 #
@@ -1319,7 +1324,7 @@ for placement in ("post", "pre"):
 # - **c**: nothing, because a sum has no weights
 # - **d**: $f(z) - z$
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `06_q1` · 滿分 1 分 · 2 分鐘
+# ## 16. 自我檢查：選擇題 `06_q1` · 滿分 1 分 · 2 分鐘
 #
 # 有一層要算出 $f(z)$，做成 $z + \ell(z)$ 的樣子。$\ell$ 要學的是什麼？請把字母填進下面的引號裡。
 #
@@ -1335,7 +1340,7 @@ answer_06_q1 = "d"
 # %%
 check("06_q1", answer_06_q1)
 # %% [markdown] lang="en"
-# ## Self-check: question `06_q2` · 1 point · 2 minutes
+# ## 17. Self-check: question `06_q2` · 1 point · 2 minutes
 #
 # During training, one sentence of a batch is replaced by another. For which norm does this change the result of the sentences that stayed?
 #
@@ -1344,7 +1349,7 @@ check("06_q1", answer_06_q1)
 # - **c**: RMSNorm
 # - **d**: DyT
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `06_q2` · 滿分 1 分 · 2 分鐘
+# ## 17. 自我檢查：選擇題 `06_q2` · 滿分 1 分 · 2 分鐘
 #
 # 訓練時，把同一批裡的一個句子換掉。用哪一種正規化，會讓沒換的句子結果也跟著變？
 #
@@ -1360,7 +1365,7 @@ answer_06_q2 = "b"
 # %%
 check("06_q2", answer_06_q2)
 # %% [markdown] lang="en"
-# ## Written answer `06_w1` · 2 points · 11 minutes
+# ## 18. Written answer `06_w1` · 2 points · 11 minutes
 #
 # **Why does $z + \ell(z)$ train better in deep networks?** Argue in five to eight sentences, with the derivative and with your own plot of gradients by layer. Say also what the residual alone does *not* solve. Your instructor reads this answer.
 #
@@ -1369,7 +1374,7 @@ check("06_q2", answer_06_q2)
 # - **1 point, the argument.** Gives the derivative $I + J$ and says what multiplying out $L$ layers leaves that a plain product does not (or: that the layer starts near the identity and ℓ learns only $f(z) - z$). Half a point if it only says "the gradient flows better".
 # - **1 point, the measurement.** Quotes figures from the gradient plot for at least one wiring with and one without residuals, *and* says what goes wrong with the residual alone (it explodes) or what the norm's place changes. Half a point for one of the two.
 # %% [markdown] lang="zh-TW"
-# ## 問答題 `06_w1` · 滿分 2 分 · 11 分鐘
+# ## 18. 問答題 `06_w1` · 滿分 2 分 · 11 分鐘
 #
 # **在很深的網路裡，$z + \ell(z)$ 為什麼比較好訓練？** 請用五到八句話論述，要用到導數，也要用到你自己畫的逐層梯度圖；並說明殘差單獨**解決不了**什麼。這一題由授課教師批閱。
 #
@@ -1382,7 +1387,7 @@ check("06_q2", answer_06_q2)
 # %% [markdown] lang="zh-TW" written="06_w1" points=2
 # *請在這裡寫下你的答案。*
 # %% [markdown] lang="en"
-# ## What the documents claim, and what you measured
+# ## 19. What the documents claim, and what you measured
 #
 # Figures come from the cells of this lesson unless a paper is named. Seeds move the last digits.
 #
@@ -1393,13 +1398,13 @@ check("06_q2", answer_06_q2)
 # | Attention relates tokens, the network does the non-linear part | imprecise | attention's weights are a softmax of products of x with x; it is linear in V only |
 # | The network is a memory of facts | imprecise | sum over slots: exact (9e-16). MiniLM: 18 to 30 % of the slots fire, the ten largest reach a cosine of about ½ in most layers; "facts" is a thesis |
 # | Attention alone is enough | not so without skips and networks | distance from equal rows after 1–4 layers: 0.78, 0.056, 6e-6, 2e-16 |
-# | Depth makes gradients vanish or explode; residual and LayerNorm prevent it | true with a condition: both are there | 24 layers, first ÷ last: neither 3e-9, residual only 4e3, post 0.46, pre 2.9; norm only 1.9, but all tokens equal |
+# | Depth makes gradients vanish or explode; residual and LayerNorm prevent it | true with a condition: both are there | 24 layers, first ÷ last: neither 3e-9, residual only 4e3, post 0.46, pre 2.9; norm only 1.9, but the tokens are equal to rounding (3e-7 apart; post 0.02, pre 0.5) |
 # | Output = LayerNorm(x + Sublayer(x)) | true for 2017 | that is post; since GPT-2 mostly pre, with one last norm. Dropout before the sum is left out |
 # | The shortcut carries the gradient directly to shallow layers | imprecise | pre: ×1; post: 48 norms on the way, ×1e-3 in all |
 # | With skips the loss is much smoother; ℓ learns f(z) − z | true with a condition: the net is deep | 3 layers: no difference; 20: valley 0.08 against 0.18 wide, 7.0 against 2.4 turns |
 # | Those were the best techniques and more or less still are | imprecise | the residual stayed; the norm moved (pre), and in most LLMs is RMSNorm |
 # %% [markdown] lang="zh-TW"
-# ## 文件怎麼說，你量到什麼
+# ## 19. 文件怎麼說，你量到什麼
 #
 # 除了註明論文的以外，數字都來自這一課的儲存格。換亂數種子，末幾位會不同。
 #
@@ -1410,32 +1415,8 @@ check("06_q2", answer_06_q2)
 # | 注意力負責關聯，前饋網路負責非線性 | 不精確 | 注意力的權重是 x 和 x 相乘再過 softmax；它只對 V 是線性的 |
 # | 前饋網路是事實的記憶庫 | 不精確 | 逐格相加完全相等（9e-16）。MiniLM：18 到 30 % 的格子有反應，多數層中最大的十格餘弦約 ½；「事實」是一種主張 |
 # | 只要注意力就夠了 | 沒有殘差與前饋網路就不行 | 1 到 4 層後，離「每列相同」0.78、0.056、6e-6、2e-16 |
-# | 深度讓梯度消失或爆炸，殘差與 LayerNorm 能防止 | 有條件：兩樣都在 | 24 層，第一層 ÷ 最後一層：什麼都不加 3e-9，只有殘差 4e3，post 0.46，pre 2.9；只有正規化 1.9，但詞元全都一樣 |
+# | 深度讓梯度消失或爆炸，殘差與 LayerNorm 能防止 | 有條件：兩樣都在 | 24 層，第一層 ÷ 最後一層：什麼都不加 3e-9，只有殘差 4e3，post 0.46，pre 2.9；只有正規化 1.9，但詞元全都一樣，只差捨入誤差（3e-7；post 0.02，pre 0.5） |
 # | 輸出 = LayerNorm(x + Sublayer(x)) | 2017 年是這樣 | 這是 post；GPT-2 之後多半用 pre，最後再補一次正規化。相加前的 dropout 沒有寫出來 |
 # | 捷徑把梯度直接送到淺層 | 不精確 | pre：×1；post：路上有 48 次正規化，合計 ×1e-3 |
 # | 有捷徑時損失地形平滑得多；ℓ 學的是 f(z) − z | 有條件：網路很深 | 3 層：沒有差別；20 層：谷寬 0.08 對 0.18，轉彎 7.0 對 2.4 次 |
 # | 這些是最佳技術，現在也差不多 | 不精確 | 殘差留下了；正規化換了位置（pre），多數 LLM 改用 RMSNorm |
-# %% [markdown] lang="en"
-# | claim | verdict | what this lesson found |
-# |---|---|---|
-# | BatchNorm: mean and deviation of the batch, then γ, β | true with a condition: in training | evaluation uses running averages; the batch 1, 2, 6 stores 7.0 and normalises with 4.667 |
-# | BatchNorm suffers from changing batches, LayerNorm does not | true | the other seven × 5: sample 0 moves by 1.05 and by 0.00; a batch of one raises an error |
-# | LN(x) = (x − μ)/√(σ² + ε) · γ + β, variance by 1/d | true | PyTorch's to 5e-7; the unbiased variance would shrink results by 13.4 % at d = 4, 0.1 % at 512 |
-# | x̂ = (x − μ)/(σ + ε) | imprecise: not the same | ε = 1e-5: factor 1.0004 at σ = 0.1, 1.41 at √ε, 3.28 at 1e-3, 287 at 1e-6. ε is 1e-5 (PyTorch), 1e-6 (2017 code), 1e-12 (BERT) |
-# | RMSNorm(x) = γx/RMS(x) | true with a condition: ε is added | zeros give NaN without; equals LayerNorm at mean 0 (2e-9), differs by 3.5 at mean 5; float16 squares give an output of 0; `nn.RMSNorm` has eps=None |
-# | DyT(x) = γ tanh(αx) + β, α may start at 0.5 | true as a formula | α is one number a layer, γ and β are vectors. For LLMs the paper tunes the start of α (not measured here) |
-# | Normalisation is not needed | imprecise | slope of tanh(x/2): 0.5 at 0, 0.035 at 4, 9e-5 at 10; no scale invariance; tanh explains 90 to 99 % of six of MiniLM's norms, not all. Re-test (arXiv 2604.23434): 27 % better on 1 M tokens, 19 % worse on 118 M |
-# | The output at *it* is nearly the meaning of *cat* | imprecise | MiniLM: cos(it, cat) 0.62, cos(it, mat) 0.47; with "soft" 0.62 and 0.52 |
-# | (not said anywhere) precision | matters | float32, E[x²] − E[x]²: 1.125 for 1.039 at mean 1000, −1024 at 100,000; float16: 300² = ∞ |
-# %% [markdown] lang="zh-TW"
-# | 說法 | 判定 | 這一課的結果 |
-# |---|---|---|
-# | BatchNorm：用這一批的平均與標準差，再乘 γ 加 β | 有條件：訓練時 | 評估時用累積的統計量；批次 1、2、6 存的是 7.0，正規化用 4.667 |
-# | 批次一變 BatchNorm 就不穩，LayerNorm 不會 | 對 | 另外七個乘以 5：第 0 個樣本分別動了 1.05 與 0.00；只有一個樣本的批次會出現錯誤 |
-# | LN(x) = (x − μ)/√(σ² + ε) · γ + β，變異數除以 d | 對 | 和 PyTorch 差 5e-7；改除以 d − 1，d = 4 時結果小 13.4 %，512 時小 0.1 % |
-# | x̂ = (x − μ)/(σ + ε) | 不精確：兩者不同 | ε = 1e-5：σ = 0.1 時 1.0004 倍，√ε 時 1.41，1e-3 時 3.28，1e-6 時 287。ε 是 1e-5（PyTorch）、1e-6（2017 年的程式）、1e-12（BERT） |
-# | RMSNorm(x) = γx/RMS(x) | 有條件：要加 ε | 沒有 ε，零向量得 NaN；平均 0 時等於 LayerNorm（2e-9），平均 5 時差 3.5；在 float16 裡平方，輸出變成 0；`nn.RMSNorm` 的 eps=None |
-# | DyT(x) = γ tanh(αx) + β，α 的初值可設 0.5 | 公式正確 | α 每層一個數，γ、β 是向量。用在 LLM 時，論文另外調整 α 的初值（這裡沒有量） |
-# | 不用做 normalization | 不精確 | tanh(x/2) 的斜率：0 處 0.5，4 處 0.035，10 處 9e-5；忘不掉大小；MiniLM 的六個正規化，tanh 解釋了 90 到 99 %，不是全部。重測（arXiv 2604.23434）：100 萬個詞元好 27 %，1.18 億個差 19 % |
-# | it 的輸出幾乎就是 cat 的意思 | 不精確 | MiniLM：cos(it, cat) 0.62、cos(it, mat) 0.47；換成 soft 是 0.62 與 0.52 |
-# | （都沒提到）精度 | 有影響 | float32 用 E[x²] − E[x]²：平均 1000 時 1.039 變成 1.125，十萬時變成 −1024；float16：300² = ∞ |

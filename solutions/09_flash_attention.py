@@ -5,7 +5,9 @@
 #
 # **You will** write a softmax that never sees its whole row, then attention that never holds its whole matrix, forward and backward, and count the bytes that this saves.
 #
-# **You need** lesson 03 (softmax, its Jacobian, √d_k) and lesson 07 (causal mask). **Time**: a good three hours, 135 minutes of them for the exercises.
+# We test what some articles and lecture notes say: "the documents" are those, "the lecture" is the one whose five scores lesson 03 used.
+#
+# **You need** lesson 03 (softmax, its Jacobian, √d_k) and lesson 07 (causal mask). **Time**: a good three hours, 140 minutes of them for the exercises and the question.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -23,7 +25,9 @@
 #
 # **這一課**你會先寫一個從頭到尾沒看過整列的 softmax，再寫一個從頭到尾沒存過整個矩陣的注意力，前向和反向都寫，最後數一數省下多少位元組。
 #
-# **先備知識**是第 03 課（softmax、它的雅可比矩陣、√d_k）與第 07 課（因果遮罩）。**時間**三個多小時，其中練習 135 分鐘。
+# 本課提到的「文件」，是網路上常見的教材，我們逐一檢驗它們的說法；「講義」是其中一份，第 03 課用過它的五個分數。
+#
+# **先備知識**是第 03 課（softmax、它的雅可比矩陣、√d_k）與第 07 課（因果遮罩）。**時間**三個多小時，其中練習和選擇題 140 分鐘。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -52,7 +56,7 @@ torch.set_num_threads(1)  # one thread: memory and time are easier to read
 #
 # How large is it?
 # %% [markdown] lang="zh-TW"
-# ## 1. 問題：帳單跟著 N² 長大
+# ## 1. 問題：記憶體用量隨 N² 成長
 #
 # 分數 $S = QK^{\top}/\sqrt{d_k}$ 對每個查詢、每個鍵都有一個數，形狀是 $[B, h, N, M]$。照課本的公式，這個矩陣要先寫進記憶體，讓 softmax 讀出來，變成權重 $P$ 再寫一次，最後又讀回來，拿去平均各個值。
 #
@@ -93,7 +97,7 @@ check("attention_bytes", attention_bytes)
 # %% [markdown] lang="en"
 # One layer with 8 heads in float16, one sequence. The whole memory of a large GPU (80 GB) is drawn beside it. A model has dozens of layers.
 # %% [markdown] lang="zh-TW"
-# 下面是一層、8 個頭、float16、一個序列的帳單，旁邊畫出一張大型 GPU 的全部記憶體（80 GB）。而一個模型有好幾十層。
+# 下面是一層、8 個頭、float16、一個序列要占的記憶體，旁邊畫出一張高階 GPU 的全部記憶體（80 GB）。而一個模型有好幾十層。
 # %%
 bytes_of = use("attention_bytes", attention_bytes)
 lengths = [512, 2048, 10_000, 32_768, 100_000]
@@ -111,18 +115,28 @@ ax = plots.curves(
     theory={"a GPU of 80 GB": [80.0] * len(lengths)},
 )
 # %% [markdown] lang="en"
-# Memory is one side, arithmetic the other. With 2 FLOPs for a multiply and an add, a layer takes about $24Nd^2$ FLOPs for its matrices and $4N^2d$ for attention (all heads together, $d$ = d_model). So attention's share is $N/(6d+N)$:
+# Memory is one side, arithmetic the other. Count 2 FLOPs for a multiply and an add, all heads together, $d$ = d_model.
+#
+# - The weight matrices of a layer: four of $d\times d$ (for Q, K, V and the output) and two of $d\times 4d$ in the network, $12d^2$ weights. Each token meets each of them once: $24Nd^2$.
+# - Attention: $QK^{\top}$ and $PV$, $N^2d$ multiplications each: $4N^2d$.
+#
+# So attention's share is $4N^2d/(24Nd^2+4N^2d) = N/(6d+N)$:
 # %% [markdown] lang="zh-TW"
-# 記憶體是一面，運算量是另一面。乘一次加一次算 2 個 FLOP，一層的各個矩陣約要 $24Nd^2$，注意力要 $4N^2d$（所有的頭合計，$d$ 是 d_model）。所以注意力占的比例是 $N/(6d+N)$：
+# 記憶體是一面，運算量是另一面。乘一次加一次算 2 個 FLOP，所有的頭合計，$d$ 是 d_model。
+#
+# - 一層的權重矩陣：Q、K、V 與輸出共四個 $d\times d$，前饋網路兩個 $d\times 4d$，合起來 $12d^2$ 個權重。每個詞元各用一次：$24Nd^2$。
+# - 注意力：$QK^{\top}$ 與 $PV$，各 $N^2d$ 次乘法：$4N^2d$。
+#
+# 所以注意力占的比例是 $4N^2d/(24Nd^2+4N^2d) = N/(6d+N)$：
 # %%
 d_model = 512
-for N in (50, 512, 6 * d_model, 32_768):
+for N in (50, 512, 2048, 6 * d_model, 32_768):
     of_matrices, of_attention = 24 * N * d_model**2, 4 * N**2 * d_model
     print(f"d = {d_model}, N = {N:>6}: attention's share {of_attention / (of_matrices + of_attention):5.1%}")
 # %% [markdown] lang="en"
-# Equal at $N = 6d$; below that, N² is hardly noticed in the arithmetic. FlashAttention does not touch that arithmetic. It asks a different question: **must the matrix be stored?**
+# Equal at $N = 6d$; at $N = d$ it is a seventh, and only far below that is N² hardly noticed in the arithmetic. FlashAttention does not touch that arithmetic. It asks a different question: **must the matrix be stored?**
 # %% [markdown] lang="zh-TW"
-# 到 $N = 6d$ 時兩邊相等；比這短的序列，運算量裡幾乎感覺不到 N²。FlashAttention 不動這些運算，它問的是另一件事：**這個矩陣非存下來不可嗎？**
+# 到 $N = 6d$ 時兩邊相等；$N = d$ 時占七分之一，要比這短得多，運算量裡才幾乎感覺不到 N²。FlashAttention 不動這些運算，它問的是另一件事：**這個矩陣非存下來不可嗎？**
 # %% [markdown] lang="en"
 # ## 2. The picture: a big slow memory and a small fast one
 #
@@ -134,13 +148,13 @@ for N in (50, 512, 6 * d_model, 32_768):
 #
 # A100 這類 GPU 有 40 到 80 GB 的主記憶體（HBM），每秒約能搬 1.5 到 2 TB；108 個處理器旁邊各有 192 KB 的晶片內記憶體（SRAM），大約快十倍。
 #
-# 乘法便宜，搬運貴。所以把一塊查詢和一塊鍵搬進晶片，在裡面把這一塊（**tile**）該做的事**全部**做完，然後就把它丟掉。
+# 乘法便宜，搬運貴。所以把一個區塊的查詢和一個區塊的鍵搬進晶片，在裡面把這個區塊（**tile**）該做的事**全部**做完，然後就把它丟掉。
 # %%
 plots.walking_tiles(3, 5)
 # %% [markdown] lang="en"
-# Blue is what is read, orange the one tile that exists, amber an output that is still growing, green one that is finished. With a causal mask the grey tiles are never visited:
+# Light blue is what is read, red-orange the one tile that exists, light orange an output that is still growing, green one that is finished. With a causal mask the grey tiles are never visited:
 # %% [markdown] lang="zh-TW"
-# 藍色是正在讀的，橘色是唯一存在的那一塊，黃色是還在累加的輸出，綠色是完成的輸出。有因果遮罩時，灰色的那些塊根本不必去：
+# 淺藍色是正在讀的，橘紅色是唯一存在的那個區塊，淺橘色是還在累加的輸出，綠色是完成的輸出。有因果遮罩時，灰色的那些區塊根本不必去：
 # %%
 plots.walking_tiles(4, 4, causal=True)
 
@@ -148,7 +162,7 @@ plots.walking_tiles(4, 4, causal=True)
 # %% [markdown] lang="en"
 # One thing stands in the way. Softmax divides by the sum over the **whole** row and subtracts the maximum of the **whole** row, and a tile knows only a piece of it. That knot has to be untied first.
 # %% [markdown] lang="zh-TW"
-# 只有一個難關：softmax 要除以**整列**的總和，還要減**整列**的最大值，而一塊只知道其中一段。得先解開這個結。
+# 只有一個難關：softmax 要除以**整列**的總和，還要減**整列**的最大值，而一個區塊只知道其中一段。得先解決這個問題。
 # %% [markdown] lang="en"
 # ## 3. Online softmax, from two numbers
 #
@@ -174,13 +188,13 @@ plots.walking_tiles(4, 4, causal=True)
 # %% [markdown] lang="zh-TW"
 # ### 公式
 #
-# 同一個倍數可以一次修好**許多**舊的項，因為每一項都是 $e^{x-m'} = e^{x-m}\cdot e^{m-m'}$。對一塊分數 $x_1, \dots, x_b$：
+# 同一個倍數可以一次修好**許多**舊的項，因為每一項都是 $e^{x-m'} = e^{x-m}\cdot e^{m-m'}$。對一個區塊的分數 $x_1, \dots, x_b$：
 #
 # $$m' = \max(m,\ \max_j x_j), \qquad s' = e^{\,m-m'}\, s + \sum_{j=1}^{b} e^{\,x_j-m'}$$
 #
 # - $m, s$，形狀 $[...]$：狀態，每一列（row）一對。一開始是 $(-\infty, 0)$。
-# - $x$，形狀 $[..., b]$：這一塊的分數。
-# - $m', s'$，形狀 $[...]$：把這一塊算進去之後的狀態。
+# - $x$，形狀 $[..., b]$：這個區塊的分數。
+# - $m', s'$，形狀 $[...]$：把這個區塊算進去之後的狀態。
 # %% [markdown] lang="en"
 # ### By hand: the lecture's five scores, back to front
 #
@@ -194,11 +208,11 @@ plots.walking_tiles(4, 4, causal=True)
 #
 # And $1.640\cdot e^{3.9} = 81.0$: nothing was lost.
 # %% [markdown] lang="zh-TW"
-# ### 用手算：講義的五個分數，從後面來
+# ### 用手算：講義的五個分數，由後往前
 #
-# 第 03 課算過 3.9、3.2、1、0.3、1.1 的 softmax，指數總和是 81.01。這裡讓它們從後面開始、兩個一塊地來，最大值就得升高兩次：
+# 第 03 課算過 3.9、3.2、1、0.3、1.1 的 softmax，指數總和是 81.01。這裡由後往前、每次兩個，最大值就得升高兩次：
 #
-# | 塊 | $m'$ | 倍數 $e^{m-m'}$ | 舊的部分 | 新的部分 | $s'$ |
+# | 區塊 | $m'$ | 倍數 $e^{m-m'}$ | 舊的部分 | 新的部分 | $s'$ |
 # |---|---|---|---|---|---|
 # | 1.1、0.3 | 1.1 | 0 | 0 | $1 + e^{-0.8}$ | 1.449 |
 # | 1、3.2 | 3.2 | $e^{-2.1} = 0.122$ | 0.177 | $e^{-2.2} + 1$ | 1.288 |
@@ -206,14 +220,14 @@ plots.walking_tiles(4, 4, causal=True)
 #
 # 而 $1.640\cdot e^{3.9} = 81.0$：什麼都沒漏掉。
 # %% [markdown] lang="en"
-# ## Rules for all checks of this lesson
+# ### Rules for all checks of this lesson
 #
 # - Type, shape, dtype and device are compared, then values; float64 in means float64 precision out.
 # - Arguments come back unchanged and may be non-contiguous; optional ones come by position or by name.
 # - `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `nn.Transformer…` and the course's own `course_lib` are not allowed in answers; `math` and `torch` are all you need.
 # - Best not to call your other answers: if one is wrong, both lose points.
 # %% [markdown] lang="zh-TW"
-# ## 這一課所有檢查的共同規則
+# ### 這一課所有檢查的共同規則
 #
 # - 先比型別、形狀、dtype、裝置，再比數值；輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數可能按位置或按名稱給。
@@ -266,7 +280,7 @@ check("online_softmax", online_softmax)
 # %% [markdown] lang="en"
 # The table by hand again, with your function. The last column is the logarithm of the whole sum, $m + \ln s$. It grows with every block and no longer depends on which number was subtracted; remember it.
 # %% [markdown] lang="zh-TW"
-# 用你的函式再走一遍上面的表。最後一欄是整個總和的對數 $m + \ln s$：每多一塊就變大，而且和減了哪個數無關。先記住它。
+# 用你的函式再走一遍上面的表。最後一欄是整個總和的對數 $m + \ln s$：每多一個區塊就變大，而且和減了哪個數無關。先記住它。
 # %%
 step = use("online_softmax", online_softmax)
 m, s = torch.tensor(-math.inf), torch.tensor(0.0)
@@ -316,7 +330,7 @@ print(f"all five at once, logarithm of the sum:   {everything:.4f}")
 # | b：1、0.3、1.1 | 7.07 | 1.956 | $(81.5 + 54.0 + 150.2)/7.07 = 40.40$ |
 # | 合併 | 81.01 | 4.395 | $0.913\cdot13.32 + 0.087\cdot40.40 = 15.68$ |
 #
-# 占比 0.913 與 0.087 就是 $e^{4.303-4.395}$ 與 $e^{1.956-4.395}$。如果直接平均，會得到 26.86。
+# 比例 0.913 與 0.087 就是 $e^{4.303-4.395}$ 與 $e^{1.956-4.395}$。如果直接平均，會得到 26.86。
 # %% [markdown] lang="en"
 # ### Exercise `merge_blocks` · difficulty 3 of 5 · 20 minutes · 3 points
 #
@@ -358,9 +372,9 @@ def merge_blocks(out_a: Tensor, lse_a: Tensor, out_b: Tensor, lse_b: Tensor) -> 
 # %%
 check("merge_blocks", merge_blocks)
 # %% [markdown] lang="en"
-# Merging is associative, so the keys may be cut anywhere, in any number of pieces, even over several machines (that is "ring attention"). A cut at every place of the lecture's example:
+# Merging is associative, so the keys may be cut anywhere, in any number of pieces, even over several machines (that is "ring attention"). The lecture's example, cut in two at every place, and in five pieces that are merged in two different orders:
 # %% [markdown] lang="zh-TW"
-# 合併滿足結合律，所以鍵可以從任何地方切、切成幾份都行，甚至分給好幾臺機器（這就是 ring attention）。把講義的例子從每個位置切切看：
+# 合併滿足結合律，所以鍵可以從任何地方切、切成幾份都行，甚至分給好幾臺機器（這就是 ring attention）。把講義的例子從每個位置切成兩份，再切成五份，用兩種不同的順序合併：
 # %%
 merge = use("merge_blocks", merge_blocks)
 five = torch.tensor([3.9, 3.2, 1.0, 0.3, 1.1], dtype=torch.float64)
@@ -375,6 +389,11 @@ def attend_over(x, v):
 for cut in range(1, 5):
     out, lse = merge(*attend_over(five[:cut], worth[:cut]), *attend_over(five[cut:], worth[cut:]))
     print(f"cut behind {cut}: output {out.item():.10f}   lse {lse.item():.10f}")
+a, b, c, d, e = (attend_over(five[i : i + 1], worth[i : i + 1]) for i in range(5))
+one_by_one = merge(*merge(*merge(*merge(*a, *b), *c), *d), *e)
+in_pairs = merge(*merge(*a, *b), *merge(*c, *merge(*d, *e)))
+for way, (out, lse) in (("one by one", one_by_one), ("in pairs", in_pairs)):
+    print(f"five pieces, {way}: output {out.item():.10f}   lse {lse.item():.10f}")
 print(f"in one piece: output {attend_over(five, worth)[0].item():.10f}")
 
 
@@ -391,13 +410,13 @@ print(f"in one piece: output {attend_over(five, worth)[0].item():.10f}")
 # %% [markdown] lang="zh-TW"
 # ## 5. 整個演算法
 #
-# 把兩個想法合起來，而且只在最後除一次。每個查詢 $i$ 的狀態是最大值 $m_i$、總和 $s_i$，以及**還沒除**的加權總和 $O_i$。對每一塊鍵 $j$：
+# 把兩個想法合起來，而且只在最後除一次。每個查詢 $i$ 的狀態是最大值 $m_i$、總和 $s_i$，以及**還沒除**的加權總和 $O_i$。對第 $j$ 個區塊的鍵：
 #
 # $$S = \tfrac{1}{\sqrt{d_k}}\,Q K_j^{\top}, \quad m' = \max(m, \mathrm{rowmax}\,S), \quad P = e^{S-m'}, \quad c = e^{m-m'}$$
 #
 # $$s \leftarrow c\,s + \mathrm{rowsum}\,P, \qquad O \leftarrow c\,O + P\,V_j, \qquad m \leftarrow m'$$
 #
-# 走完最後一塊：輸出 $= O/s$，而 $\mathrm{lse} = m + \ln s$。
+# 走完最後一個區塊：輸出 $= O/s$，而 $\mathrm{lse} = m + \ln s$。
 # %% [markdown] lang="en"
 # - $Q$, shape $[N, d_k]$ (all queries, or a block of them); $K_j$, $V_j$, shapes $[b, d_k]$ and $[b, d_v]$: block $j$.
 # - $S$, $P$, shape $[N, b]$: the tile, forgotten after each step.
@@ -405,8 +424,8 @@ print(f"in one piece: output {attend_over(five, worth)[0].item():.10f}")
 #
 # **Where people stumble**: everything that was added up against the old maximum needs the factor $c$, so both $s$ *and* $O$.
 # %% [markdown] lang="zh-TW"
-# - $Q$，形狀 $[N, d_k]$（全部的查詢，或其中一塊）；$K_j$、$V_j$，形狀 $[b, d_k]$ 與 $[b, d_v]$：第 $j$ 塊。
-# - $S$、$P$，形狀 $[N, b]$：就是那一塊，每步做完就丟。
+# - $Q$，形狀 $[N, d_k]$（全部的查詢，或其中一個區塊）；$K_j$、$V_j$，形狀 $[b, d_k]$ 與 $[b, d_v]$：第 $j$ 個區塊。
+# - $S$、$P$，形狀 $[N, b]$：就是那個區塊，每步做完就丟。
 # - $m$、$s$、$c$，形狀 $[N]$；$O$，形狀 $[N, d_v]$。
 #
 # **最容易錯的地方**：凡是對舊最大值累加的東西，都要乘上倍數 $c$，所以 $s$ **和** $O$ 都要。
@@ -421,23 +440,23 @@ print(f"in one piece: output {attend_over(five, worth)[0].item():.10f}")
 # %% [markdown] lang="zh-TW"
 # ### 練習 `flash_forward` · 難度 5／5 · 40 分鐘 · 滿分 5 分
 #
-# 精確的注意力，要除以 $\sqrt{d_k}$；每一塊最多 `block_size` 個鍵。查詢可以分塊，也可以一次全算。
+# 精確的注意力，要除以 $\sqrt{d_k}$；每個區塊最多 `block_size` 個鍵。查詢可以分塊，也可以一次全算。
 #
-# - `block_size` 不一定整除 $N$ 或 $M$，也可能比兩者都大。最後一塊就小一點。
+# - `block_size` 不一定整除 $N$ 或 $M$，也可能比兩者都大。最後一個區塊就小一點。
 # - 因果遮罩對齊右下角：第 $i$ 個查詢站在第 $i + M - N$ 個鍵的位置。什麼都看不到的列，輸出是 0，lse 是 $-\infty$。
 # - 整列分數可能都約 −800 或 +800（float64），被遮住的分數也可能遠高於看得到的。
 # %% [markdown] lang="en"
 # Two more demands:
 #
-# - **Memory is measured.** In three long cases no tensor that you make, and no sum of those alive at one time, may exceed $NM/2$ entries; a Boolean mask counts too. The meter sees torch only, so `.numpy()` and `.tolist()` are not allowed.
-# - **Half precision**: compute in float32 and round the output at the end; lse comes back in float32. The error may be at most twice that of the plain formula in the same dtype.
+# - **Memory is measured.** In four cases no tensor that you make, and no sum of those alive at one time, may exceed $NM/2$ entries; a Boolean mask counts too. Three are long; the fourth has blocks of 4 keys, where tiles much wider than `block_size` show. The meter sees torch only, so `.numpy()` and `.tolist()` are not allowed.
+# - **Half precision**: convert to float32 *before the first product*, round the output at the end. lse comes back in float32 and is judged to float32's accuracy; the output may be off by at most twice the error of the plain formula in the same dtype.
 #
 # No gradients here: the backward pass is the next exercise.
 # %% [markdown] lang="zh-TW"
 # 還有兩個要求：
 #
-# - **會量記憶體。** 有三種長序列的情況：你造出的任何張量，以及同時存在的總和，都不能超過 $NM/2$ 個元素；布林遮罩也算。量測只看得到 torch，所以不能用 `.numpy()` 和 `.tolist()`。
-# - **半精度**：用 float32 計算，最後才轉回去；lse 以 float32 回傳。誤差最多是同 dtype 直接套公式的兩倍。
+# - **會量記憶體。** 有四種情況，你造出的任何張量，以及同時存在的總和，都不能超過 $NM/2$ 個元素；布林遮罩也算。其中三種是長序列，另一種每個區塊只有 4 個鍵，區塊做得遠比 `block_size` 寬就看得出來。量測只看得到 torch，所以不能用 `.numpy()` 和 `.tolist()`。
+# - **半精度**：**第一次相乘之前**就轉成 float32，輸出最後才轉回去。lse 以 float32 回傳，要有 float32 的精度；輸出的誤差最多是同 dtype 直接套公式的兩倍。
 #
 # 這裡不需要梯度，反向傳播是下一題。
 # %% exercise="flash_forward"
@@ -559,9 +578,9 @@ for name, error in errors.items():
 #
 # $$dV = P^{\top} dO, \qquad dP = dO\,V^{\top}$$
 # %% [markdown] lang="zh-TW"
-# ## 7. 回頭的路
+# ## 7. 反向傳播
 #
-# 訓練要有梯度。自動微分會把 $[N, M]$ 的 $P$ 一直留到反向傳播，前面省的就全白費了。所以只留下 $O$ 與 lse，每一塊權重都**重算一次**。有了 lse，一步就好，不必再找最大值與總和：$P = e^{\,S-\mathrm{lse}}$。
+# 訓練要有梯度。自動微分會把 $[N, M]$ 的 $P$ 一直留到反向傳播，前面省的就全白費了。所以只留下 $O$ 與 lse，每個區塊的權重都**重算一次**。有了 lse，一步就好，不必再找最大值與總和：$P = e^{\,S-\mathrm{lse}}$。
 #
 # 給定輸出 $O = PV$ 的梯度 $dO$：
 #
@@ -585,7 +604,7 @@ for name, error in errors.items():
 #
 # $$dS_{ij} = P_{ij}\,\Big(dP_{ij} - \underbrace{\textstyle\sum_{k} P_{ik}\, dP_{ik}}_{\delta_i}\Big)$$
 #
-# $\delta_i$ 又需要整列，而單獨一塊沒有整列。但仔細看它是什麼：
+# $\delta_i$ 又需要整列，而單獨一個區塊沒有整列。但仔細看它是什麼：
 #
 # $$\delta_i = \sum_k P_{ik}\,(dO_i\cdot V_k) = dO_i\cdot\sum_k P_{ik} V_k = dO_i\cdot O_i$$
 #
@@ -613,7 +632,7 @@ for name, error in errors.items():
 #
 # $$dQ = \tfrac{1}{\sqrt{d_k}}\, dS\,K, \qquad dK = \tfrac{1}{\sqrt{d_k}}\, dS^{\top} Q$$
 #
-# 分塊來做：每一塊鍵都把自己的份加進 $dQ$；$dK_j$ 與 $dV_j$ 則要收齊所有查詢的份。形狀：$dP$、$dS$ 是 $[N, b]$；$\delta$、lse 是 $[N]$；每個梯度與它的張量同形狀。
+# 分塊來做：每個區塊的鍵都把自己的份加進 $dQ$；$dK_j$ 與 $dV_j$ 則要收齊所有查詢的份。形狀：$dP$、$dS$ 是 $[N, b]$；$\delta$、lse 是 $[N]$；每個梯度與它的張量同形狀。
 # %% [markdown] lang="en"
 # ### Exercise `flash_backward` · difficulty 5 of 5 · 40 minutes · 5 points
 #
@@ -626,7 +645,7 @@ for name, error in errors.items():
 #
 # 自己動手寫：不能用 `torch.autograd`、`torch.func` 和 `.backward()`。`out` 與 `lse` 是前向傳播的結果；`d_out` 是任意的梯度，跟 `out` 無關。
 #
-# - 每一塊最多 `block_size` 個鍵；記憶體上限、因果遮罩、半精度的規則都和上一題相同。
+# - 每個區塊最多 `block_size` 個鍵；記憶體上限、因果遮罩、半精度的規則都和上一題相同。
 # - 什麼都看不到的列，lse 是 $-\infty$，對每個梯度的貢獻都是 0。它的權重全是 0：把這種 lse 換成 $+\infty$，取指數就自然得到 0。
 # %% exercise="flash_backward"
 def flash_backward(
@@ -716,9 +735,9 @@ print(f"kept for the way back: explicit P, {512 * 512:,} numbers a head; tiled O
 #
 # First the meter that also judges your exercise: entries of all tensors alive at one time, inputs not counted, for one head with $d = 64$ and blocks of 128. Forward only.
 # %% [markdown] lang="zh-TW"
-# ## 8. 真實的大小：記憶體對 N
+# ## 8. 實際規模：記憶體用量如何隨 N 成長
 #
-# 先用評分時也會用的量測工具：數「同時存在的張量共有幾個元素」，輸入不算。一個頭、$d = 64$、每塊 128，只看前向。
+# 先用評分時也會用的量測工具：數「同時存在的張量共有幾個元素」，輸入不算。一個頭、$d = 64$、每個區塊 128 個鍵，只看前向。
 # %% tags=["experiment"]
 from autograder.meter import Meter
 
@@ -739,9 +758,9 @@ for N in sizes:
 for name, numbers in counted.items():
     print(f"{name}: doubling N from 2048 to 4096 multiplies the peak by {numbers[-1] / numbers[-2]:.2f}")
 # %% [markdown] lang="en"
-# The meter cannot look inside PyTorch's own fused function. So ask the operating system: a fresh Python process for the measurement, a child of it for each point, and the child's largest resident memory beyond what it held before. "Tiled" is the course's version in blocks of queries and keys. A few tenths of a MiB are noise.
+# The meter cannot look inside PyTorch's own fused function. So ask the operating system: a fresh Python process for the measurement, a child of it for each point, and the child's largest resident memory beyond what it held before. "Tiled" is the course's version in blocks of queries and keys. A few tenths of a MiB are noise. The cell takes some ten seconds.
 # %% [markdown] lang="zh-TW"
-# 這個工具看不進 PyTorch 內建的融合函式，所以改問作業系統：另開一個 Python 行程來量，每個點再分出一個子行程，看它的最大常駐記憶體比開始前多了多少。「tiled」用課程的版本，查詢和鍵都分塊。零點幾 MiB 的差異是雜訊。
+# 這個工具看不進 PyTorch 內建的融合函式，所以改問作業系統：另開一個 Python 行程來量，每個點再分出一個子行程，看它的最大常駐記憶體比開始前多了多少。「tiled」用課程的版本，查詢和鍵都分塊。零點幾 MiB 的差異是雜訊。這一格大約要跑十秒。
 # %% tags=["experiment"]
 import json
 import os
@@ -823,7 +842,7 @@ if measured:
 # %% [markdown] lang="zh-TW"
 # 虛線是理論值：$S$ 與 $P$ 合起來是 $2N^2$ 個數，每個 4 個位元組。N 變兩倍，它變四倍；另外兩種大約是兩倍以下。
 #
-# **時間**是另一回事：三種做法的工作量都跟著 N² 成長。在 CPU 上，快取已經默默做了 SRAM 在 GPU 上做的事，Python 迴圈又有額外成本，所以誰快要看機器，也要看它當時在忙什麼。速度是對 GPU 的承諾（見第 10 節）。
+# **時間**是另一回事：三種做法的工作量都跟著 N² 成長。在 CPU 上，快取已經默默做了 SRAM 在 GPU 上做的事，Python 迴圈又有額外成本，所以誰快要看機器，也要看它當時在忙什麼。FlashAttention 說的「快」，指的是在 GPU 上（見第 10 節）。
 # %% [markdown] lang="en"
 # A training step keeps more. Forward and backward together at N = 2048:
 # %% [markdown] lang="zh-TW"
@@ -844,13 +863,13 @@ if with_backward:
 #
 # Why is it faster on a GPU although it calculates more? Because of what passes between chip and HBM. The textbook: read Q, K; **write S; read S; write P; read P**; read V; write O. Four passes of an $N\times M$ matrix.
 #
-# Tiled, in FlashAttention-2's order: for each of the $\lceil N/B_q\rceil$ blocks of queries, read that block of Q, read *all* of K and V, write that block of O. S and P never pass at all.
+# Tiled, in FlashAttention-2's order: the queries come in $\lceil N/B_q\rceil$ blocks of at most $B_q$. For each block, read that block of Q, read *all* of K and V, write that block of O. S and P never pass at all.
 # %% [markdown] lang="zh-TW"
 # ## 9. 數一數搬運量
 #
 # 算得比較多，在 GPU 上卻比較快，為什麼？關鍵是晶片與 HBM 之間搬了多少。課本的做法：讀 Q、K；**寫 S；讀 S；寫 P；讀 P**；讀 V；寫 O。一個 $N\times M$ 的矩陣進出四趟。
 #
-# 分塊的做法（FlashAttention-2 的順序）：共有 $\lceil N/B_q\rceil$ 塊查詢，每一塊都讀自己那塊 Q，讀**全部**的 K 和 V，再寫出自己那塊 O。S 和 P 從來不進出。
+# 分塊的做法（FlashAttention-2 的順序）：每 $B_q$ 個查詢一個區塊，共 $\lceil N/B_q\rceil$ 個；每個區塊讀自己那一段 Q，讀**全部**的 K 和 V，再寫出自己那一段 O。S 和 P 從來不進出。
 # %% [markdown] lang="en"
 # ### Exercise `hbm_traffic` · difficulty 2 of 5 · 10 minutes · 2 points
 #
@@ -863,12 +882,12 @@ if with_backward:
 # %% [markdown] lang="zh-TW"
 # ### 練習 `hbm_traffic` · 難度 2／5 · 10 分鐘 · 滿分 2 分
 #
-# 兩種做法各讀寫多少位元組，只看一個頭：$d_k = d_v = d$，沒有因果遮罩，lse 不計。用手算一次：$N = M = 1024$、$d = 64$、每塊 128 個查詢、2 個位元組。$[N, d]$ 的張量有 65,536 個元素，大矩陣有 1,048,576 個。
+# 兩種做法各讀寫多少位元組，只看一個頭：$d_k = d_v = d$，沒有因果遮罩，lse 不計。用手算一次：$N = M = 1024$、$d = 64$、每個區塊 128 個查詢、2 個位元組。$[N, d]$ 的張量有 65,536 個元素，大矩陣有 1,048,576 個。
 #
 # - 直接算：$4\cdot65{,}536 + 4\cdot1{,}048{,}576 = 4{,}456{,}448$ 個元素，8,912,896 個位元組。
-# - 分成 8 塊：$2\cdot65{,}536 + 8\cdot2\cdot65{,}536 = 1{,}179{,}648$ 個元素，2,359,296 個位元組。
+# - 分成 8 個區塊：$2\cdot65{,}536 + 8\cdot2\cdot65{,}536 = 1{,}179{,}648$ 個元素，2,359,296 個位元組。
 #
-# 最後一塊查詢可能比較小：它也要讀完整的 K 和 V，但 Q 只讀自己的那幾列。
+# 最後一個區塊的查詢可能比較小：它也要讀完整的 K 和 V，但 Q 只讀自己的那幾列。
 # %% exercise="hbm_traffic"
 def hbm_traffic(n_queries: int, n_keys: int, d: int, block_q: int, bytes_per_element: int = 2) -> tuple[int, int]:
     """Bytes that pass between the chip and HBM in one head's attention, explicit and tiled.
@@ -908,7 +927,7 @@ check("hbm_traffic", hbm_traffic)
 # %% [markdown] lang="zh-TW"
 # ### 定理
 #
-# SRAM 裝得下 $M_s$ 個數，一塊查詢得放得進去，所以 $B_q$ 和 $M_s/d$ 成正比。於是 K 和 V 大約要讀 $N/B_q = Nd/M_s$ 遍，搬運量是
+# SRAM 裝得下 $M_s$ 個數，一個區塊的查詢得放得進去，所以 $B_q$ 和 $M_s/d$ 成正比。於是 K 和 V 大約要讀 $N/B_q = Nd/M_s$ 遍，搬運量是
 #
 # $$\Theta\!\left(\frac{N^2d^2}{M_s}\right)\ \text{（分塊）}\qquad\text{對}\qquad \Theta\!\left(Nd + N^2\right)\ \text{（直接算）}$$
 #
@@ -931,9 +950,9 @@ ax = plots.curves(
     theory={"explicit": [traffic(4096, 4096, 64, 128)[0] / 1e6] * len(blocks)},
 )
 # %% [markdown] lang="en"
-# Twice the block, half the traffic: the slope of the theorem. Note that the tiled traffic is still quadratic in N, only with a much smaller factor. The paper measured attention of GPT-2 medium's size on an A100, forward and backward: 40.3 → 4.4 GB of traffic, 41.7 → 7.3 ms.
+# Twice the block, half the traffic: the slope of the theorem. With 16 queries a block the tiled way moves even *more* than the explicit one, with 32 about as much; it pays from there on. Note that the tiled traffic is still quadratic in N, only with a much smaller factor. The paper measured attention of GPT-2 medium's size on an A100, forward and backward: 40.3 → 4.4 GB of traffic, 41.7 → 7.3 ms.
 # %% [markdown] lang="zh-TW"
-# 塊大一倍，搬運少一半，這就是定理裡的斜率。注意分塊的搬運量仍然是 N 的平方，只是係數小得多。論文在 A100 上，照 GPT-2 medium 的大小量了注意力的前向加反向：搬運 40.3 → 4.4 GB，時間 41.7 → 7.3 ms。
+# 區塊大一倍，搬運少一半，這就是定理裡的斜率。每個區塊只有 16 個查詢時，分塊反而搬得**比直接算還多**，32 個時差不多，再大才划算。注意分塊的搬運量仍然是 N 的平方，只是係數小得多。論文在 A100 上，照 GPT-2 medium 的大小量了注意力的前向加反向：搬運 40.3 → 4.4 GB，時間 41.7 → 7.3 ms。
 # %% [markdown] lang="en"
 # ## 10. On a GPU: one kernel
 #
@@ -953,12 +972,12 @@ ax = plots.curves(
 # %% [markdown] lang="zh-TW"
 # ## 10. 在 GPU 上：一個核心（kernel）
 #
-# PyTorch 的每個運算都是一個核心，各自從 HBM 讀、再寫回去。想把一塊留在晶片裡，迴圈就得住在**同一個核心裡面**。課程用 Triton 寫了一個：`course_lib/flash/triton_kernel.py`。前向的迴圈節錄如下：
+# PyTorch 的每個運算都是一個核心，各自從 HBM 讀、再寫回去。想把一個區塊留在晶片裡，迴圈就得住在**同一個核心裡面**。課程用 Triton 寫了一個：`course_lib/flash/triton_kernel.py`。前向的迴圈節錄如下：
 #
 # ```python
-# rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)      # 這個程式負責的那塊查詢
+# rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)      # 這個程式負責的查詢區塊
 # for j in range(0, end, BLOCK):                             # 走過所有的鍵
-#     S = tl.dot(Q_i, tl.trans(K_j)) * SCALE                 # 一塊，放在暫存器
+#     S = tl.dot(Q_i, tl.trans(K_j)) * SCALE                 # 一個區塊，放在暫存器
 #     m_new = tl.maximum(m_i, tl.max(S, 1))
 #     P = tl.exp(S - m_new[:, None])
 #     correction = tl.exp(m_i - m_new)
@@ -969,7 +988,7 @@ ax = plots.curves(
 # %% [markdown] lang="en"
 # Line for line your `flash_forward`. One program runs for each block of queries of each head, hundreds side by side; only `Q_i`, `K_j`, `V_j` come from HBM and only `O_i` and lse go back. With a GPU the next cell runs it.
 # %% [markdown] lang="zh-TW"
-# 跟你的 `flash_forward` 逐行對應。每個頭的每一塊查詢各由一個程式負責，幾百個同時跑；從 HBM 進來的只有 `Q_i`、`K_j`、`V_j`，出去的只有 `O_i` 和 lse。有 GPU 的話，下一格會執行它。
+# 跟你的 `flash_forward` 逐行對應。每個頭、每個查詢區塊各由一個程式負責，幾百個同時跑；從 HBM 進來的只有 `Q_i`、`K_j`、`V_j`，出去的只有 `O_i` 和 lse。有 GPU 的話，下一格會執行它。
 # %% tags=["experiment"]
 if torch.cuda.is_available():
     from torch.utils.benchmark import Timer
@@ -1004,7 +1023,7 @@ else:
 #
 # 1. 要做 softmax，過去只需要留下兩個數：$m$ 與 $s$。最大值升高時，一個倍數 $e^{m-m'}$ 就能修好所有累加過的東西，包括 $O$。
 # 2. 一份注意力就是輸出加上 lse；兩份可以精確地合併。
-# 3. 反向：留下 $O$ 與 lse，塊重算一次，而 $\delta_i = dO_i\cdot O_i$。
+# 3. 反向：留下 $O$ 與 lse，區塊重算一次，而 $\delta_i = dO_i\cdot O_i$。
 # 4. 記憶體從 $O(N^2)$ 變成 $O(N)$；運算仍是 $O(N^2)$，乘積還多了六分之一。
 # 5. 在 GPU 上快，是因為搬得少：$N^2d^2/M_s$，而不是 $Nd + N^2$。
 # %% [markdown] lang="en"
@@ -1022,7 +1041,7 @@ else:
 # FlashAttention 省下的是什麼？請把最好的答案的字母填進引號裡。
 #
 # - **a**：運算。分塊之後，需要的乘法比算整個矩陣少。
-# - **b**：什麼都省，代價是精確度：一塊一塊做的 softmax，只是整列 softmax 的近似。
+# - **b**：什麼都省，代價是精確度：一個區塊一個區塊做的 softmax，只是整列 softmax 的近似。
 # - **c**：時間。它把注意力的平方成本變成線性，詞元多一倍，時間也只多一倍。
 # - **d**：空間與搬運。N × M 的矩陣從不存下來，所以記憶體只跟著 N 成長，進出慢速記憶體的位元組也少很多；結果則一樣。
 # %% question="09_q1"
@@ -1043,7 +1062,7 @@ check("09_q1", answer_09_q1)
 #
 # | claim | verdict | what this lesson found |
 # |---|---|---|
-# | Attention costs $O(N^2 d)$; time and memory grow with N² | true if all heads are added and the matrix is stored | attention's share of a layer's FLOPs at d = 512: 1.6 %, 14 %, 50 %, 91 % for N = 50, 512, 3072, 32,768 |
+# | Attention costs $O(N^2 d)$; time and memory grow with N² | true if all heads are added and the matrix is stored | attention's share of a layer's FLOPs at d = 512: 1.6 %, 14 %, 40 %, 50 %, 91 % for N = 50, 512, 2048, 3072, 32,768 |
 # | At N = 10⁴ to 10⁵ memory bursts | true if the matrix is stored | one layer, 8 heads, float16: 1.6 GB, 17 GB (32,768), 160 GB |
 # | FlashAttention tiles, keeps the matrix out of GPU memory and moves the fewest bytes | true | our count, N = 4096: 3.9 times less with blocks of 128; that none is better for all SRAM sizes, and 40.3 → 4.4 GB on an A100, are the paper's |
 # | It is exact | true in exact arithmetic | tiled against explicit 8e-15 (float64), 4e-6 (float32), 7 to 8 % of entries equal to the last bit; error in bfloat16: explicit 0.076, tiles with bfloat16 sums 0.15, with float32 sums 0.010, PyTorch's 0.010 |
@@ -1056,9 +1075,9 @@ check("09_q1", answer_09_q1)
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | 注意力的成本是 $O(N^2 d)$；時間與記憶體跟著 N² 成長 | 有條件：所有的頭合計，而且矩陣有存下來 | d = 512 時，注意力占一層 FLOP 的比例：N = 50、512、3072、32,768 時為 1.6 %、14 %、50 %、91 % |
+# | 注意力的成本是 $O(N^2 d)$；時間與記憶體跟著 N² 成長 | 有條件：所有的頭合計，而且矩陣有存下來 | d = 512 時，注意力占一層 FLOP 的比例：N = 50、512、2048、3072、32,768 時為 1.6 %、14 %、40 %、50 %、91 % |
 # | N 到 10⁴–10⁵ 時記憶體會爆掉 | 有條件：矩陣有存下來 | 一層、8 個頭、float16：1.6 GB、17 GB（32,768）、160 GB |
-# | FlashAttention 分塊計算，不讓矩陣進 GPU 記憶體，搬運最少 | 對 | 我們的計數，N = 4096、每塊 128：少到 3.9 分之一；「對所有 SRAM 大小沒有更好的」與 A100 上 40.3 → 4.4 GB 出自論文 |
-# | 它是精確的 | 對，如果算術是精確的 | 分塊對直接算：8e-15（float64）、4e-6（float32），7–8 % 的數連最後一個位元都相同；bfloat16 的誤差：直接算 0.076，總和用 bfloat16 的分塊 0.15，用 float32 的 0.010，PyTorch 0.010 |
+# | FlashAttention 分塊計算，不讓矩陣進 GPU 記憶體，搬運最少 | 對 | 我們的計數，N = 4096、每個區塊 128 個查詢：只剩 1/3.9；「對所有 SRAM 大小沒有更好的」與 A100 上 40.3 → 4.4 GB 出自論文 |
+# | 它是精確的 | 對，如果算術是精確的 | 分塊與直接算的差：8e-15（float64）、4e-6（float32），7–8 % 的數連最後一個位元都相同；bfloat16 的誤差：直接算 0.076，總和用 bfloat16 的分塊 0.15，用 float32 的 0.010，PyTorch 0.010 |
 # | 它解開了 O(N²) 的詛咒 | 不精確 | 記憶體是：N 變兩倍，峰值約變兩倍，不是四倍；運算不是：6 個乘積變 7 個，1.17 倍（論文的統計：1.13 倍） |
 # | 它讓 GPT-4 成為可能 | 無法查證 | 開發者沒有公布架構與訓練方式 |

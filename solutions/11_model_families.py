@@ -7,7 +7,7 @@
 #
 # We test what some articles and lecture notes say; "the documents" are those.
 #
-# **You need** lessons 03 to 07. **Time**: about three hours, 110 minutes of them for the exercises.
+# **You need** lessons 03 to 07. **Time**: about three hours, 115 minutes of them for the exercises and the question.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -27,7 +27,7 @@
 #
 # 本課常提到的「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
-# **先備知識**：第 03 到 07 課。**時間**：約三小時，其中練習 110 分鐘。
+# **先備知識**：第 03 到 07 課。**時間**：約三小時，其中練習和選擇題 115 分鐘。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -46,13 +46,13 @@ import torch.nn.functional as F
 from torch import nn
 
 # %% [markdown] lang="en"
-# ## The question
+# ## 1. The question
 #
 # Here are five published models. In `course_lib` each is one line of options, a preset of the same `TransformerConfig`. The cell builds them without memory (on the device "meta", where tensors have shapes and no numbers) and counts.
 #
 # Before you run it: in which column do you expect BERT and GPT-2 to differ?
 # %% [markdown] lang="zh-TW"
-# ## 問題
+# ## 1. 問題
 #
 # 下面是五個公開發表的模型。在 `course_lib` 裡，每個都只是同一個 `TransformerConfig` 的一組選項。這一格在「meta」裝置上把它們建起來（張量只有形狀、沒有數字，不占記憶體），再數參數。
 #
@@ -85,9 +85,9 @@ for name, family in (
 # %% [markdown] lang="en"
 # BERT base and GPT-2 small have the same 12 layers of the same width. Beside details (the number of positions, how GELU is computed), what differs is where the norm stands, the vocabulary, and two things that no parameter count shows: **what a token may see** and **what it has to guess**. Those two make a family.
 # %% [markdown] lang="zh-TW"
-# BERT base 和 GPT-2 small 同樣是 12 層、同樣寬。小地方（位置的個數、GELU 的算法）不論，不同的是 norm 的位置、詞彙表，還有兩件數參數看不出來的事：**一個詞元看得到什麼**，以及**它要猜什麼**。這兩件事決定了家族。
+# BERT base 和 GPT-2 small 同樣是 12 層、同樣寬。小地方（位置的個數、GELU 的算法）不論，不同的是正規化的位置、詞彙表，還有兩件數參數看不出來的事：**一個詞元看得到什麼**，以及**它要猜什麼**。這兩件事決定了家族。
 # %% [markdown] lang="en"
-# ## The picture
+# ## 2. The picture
 #
 # ```
 # BERT, encoder only         GPT, decoder only         T5, encoder and decoder
@@ -101,7 +101,7 @@ for name, family in (
 # - GPT sees the left side and says what comes next, at every position.
 # - T5 sees all of a source, then writes a target from left to right.
 # %% [markdown] lang="zh-TW"
-# ## 圖
+# ## 2. 圖
 #
 # ```
 # BERT (encoder only)        GPT (decoder only)        T5 (encoder and decoder)
@@ -115,7 +115,7 @@ for name, family in (
 # - GPT 只看左邊，每個位置都要說出下一個是什麼。
 # - T5 先看完整個來源，再從左往右寫出目標。
 # %% [markdown] lang="en"
-# ## The formula
+# ## 3. The formula
 #
 # All three minimise $-\ln p$ of the right token. They differ in which tokens are guessed, and from what:
 #
@@ -125,7 +125,7 @@ for name, family in (
 # - $\tilde x$: the text after something was done to it, so that the answer is not simply there.
 # - $y$: what was taken out of the text, with marks that say which gap each piece fills; $T$ tokens in all.
 # %% [markdown] lang="zh-TW"
-# ## 公式
+# ## 3. 公式
 #
 # 三者都在縮小正確詞元的 $-\ln p$。不同的是猜哪些詞元，以及根據什麼來猜：
 #
@@ -135,7 +135,7 @@ for name, family in (
 # - $\tilde x$：動過手腳的文字，這樣答案才不會直接擺在眼前。
 # - $y$：從文字裡拿掉的部分，連同標明哪段填哪格的記號，共 $T$ 個詞元。
 # %% [markdown] lang="en"
-# ## By hand: one sentence, three exercises for a model
+# ## 4. By hand: one sentence, three exercises for a model
 #
 # Take the documents' sentence, *The cat sat on the mat because it was tired*.
 #
@@ -147,7 +147,7 @@ for name, family in (
 #
 # BERT's *dog* is no slip: some selected words are swapped, so that the model cannot trust what it reads. T5's ⟨0⟩, ⟨1⟩ are **sentinels**, tokens that stand for a gap.
 # %% [markdown] lang="zh-TW"
-# ## 用手算：一個句子，三種考題
+# ## 4. 用手算：一個句子，三種考題
 #
 # 拿文件裡的句子 *The cat sat on the mat because it was tired* 來看。
 #
@@ -159,14 +159,14 @@ for name, family in (
 #
 # BERT 那個 *dog* 不是打錯：被選中的詞有些會換成別的，讓模型不能盡信眼前所見。T5 的 ⟨0⟩、⟨1⟩ 叫做**哨兵**（sentinel），代表一個缺口。
 # %% [markdown] lang="en"
-# ## What every check looks at
+# ## 5. What every check looks at
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name. Global settings stay as they are.
 # - Best not to call your other answers: if one is wrong, both lose points. `math`, `torch`, `nn` and `F` are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise.
 # %% [markdown] lang="zh-TW"
-# ## 每個檢查都看什麼
+# ## 5. 每個檢查都看什麼
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。全域設定也請保持原樣。
@@ -260,9 +260,9 @@ check("mask_tokens", mask_tokens)
 # %% [markdown] lang="zh-TW"
 # ### 練習 `next_token_loss` · 難度 2／5 · 10 分鐘 · 滿分 2 分
 #
-# GPT 在每個位置同時猜。第 $i$ 個位置讀過第 $i$ 個（含）以前的詞元，要猜第 $i+1$ 個，所以 $N$ 個詞元有 $N-1$ 個預測：第一個詞元不是任何人的目標，最後一個位置沒有東西要猜。
+# GPT 在每個位置同時猜。第 $i$ 個位置讀過第 $i$ 個（含）以前的詞元，要猜第 $i+1$ 個，所以 $N$ 個詞元有 $N-1$ 個預測：第一個詞元沒有誰要猜它，最後一個位置沒有東西要猜。
 #
-# 請回傳整個批次裡，**目標**是真詞元的所有預測的 $-\ln p$（自然對數）平均，不管讀到的那個詞元是什麼。一個都沒有時回傳 0。
+# 請回傳整個批次裡，**目標**是真正的詞元（不是填補）的所有預測的 $-\ln p$（自然對數）平均，不管讀到的那個詞元是什麼。一個都沒有時回傳 0。
 # %% [markdown] lang="en"
 # By hand: three tokens, so two predictions. If the model gives the right tokens ½ and ¼, the loss is $(\ln 2 + \ln 4)/2 = 1.04$.
 #
@@ -270,7 +270,7 @@ check("mask_tokens", mask_tokens)
 # %% [markdown] lang="zh-TW"
 # 用手算：三個詞元，兩個預測。模型給正確詞元的機率若是 ½ 和 ¼，損失就是 $(\ln 2 + \ln 4)/2 = 1.04$。
 #
-# 還會檢查：填補在右邊或左邊（左邊填補之後的第一個真詞元**是**目標）；長度不同的序列，每個預測一樣重；1000 左右與 ±6000 的 logits；只有一個詞元；梯度。
+# 還會檢查：填補在右邊或左邊（左邊填補之後的第一個真正的詞元**是**目標）；長度不同的序列，每個預測一樣重；1000 左右與 ±6000 的 logits；只有一個詞元；梯度。
 # %% exercise="next_token_loss"
 def next_token_loss(logits: torch.Tensor, tokens: torch.Tensor, key_mask: torch.Tensor | None = None) -> torch.Tensor:
     """The mean cross-entropy of guessing each next token.
@@ -305,7 +305,7 @@ check("next_token_loss", next_token_loss)
 # %% [markdown] lang="zh-TW"
 # ### 練習 `span_corruption` · 難度 3／5 · 20 分鐘 · 滿分 3 分
 #
-# T5 一次拿掉一整**段**。連在一起的隱藏詞元算一段（取到最長）。第 $s$ 段（從 0 數起）的哨兵是 `first_sentinel` − $s$：哨兵是詞彙表最後面的編號，往下數。
+# T5 一次拿掉一整**段**。連在一起的隱藏詞元，不管多長，都算同一段。第 $s$ 段（從 0 數起）的哨兵是 `first_sentinel` − $s$：哨兵是詞彙表最後面的編號，往下數。
 #
 # - **輸入**（inputs）：原來的詞元，每一段換成**一個**哨兵。
 # - **目標**（targets）：每一段先放它的哨兵，再放它的詞元；最後再放一個哨兵，也就是下一個還沒用過的。
@@ -353,11 +353,11 @@ def span_corruption(
 # %%
 check("span_corruption", span_corruption)
 # %% [markdown] lang="en"
-# ## How much does one text teach?
+# ## 6. How much does one text teach?
 #
 # 512 tokens, prepared for each family with your functions. For T5 as in its paper: 15 % hidden, in spans of three on average. How many tokens does each model read, and how many guesses does it learn from?
 # %% [markdown] lang="zh-TW"
-# ## 一段文字能教多少？
+# ## 6. 一段文字能教多少？
 #
 # 同樣 512 個詞元，用你的函式替每個家族準備。T5 照論文的設定：遮住 15 %，平均一段三個。每個模型各讀幾個詞元，又從幾個猜測中學習？
 # %% tags=["experiment"]
@@ -389,7 +389,7 @@ print("GPT reads 512 tokens and guesses 511")
 
 
 # %% [markdown] lang="en"
-# From the same text GPT gets nearly seven times as many guesses as BERT, at the same cost of reading. BERT's guesses have more to go by, and T5 reads and writes shorter sequences. The shares 80/10/10 come out as it should.
+# From the same text GPT gets nearly seven times as many guesses as BERT, at the same cost of reading. BERT's guesses have more to go by, and T5 reads and writes shorter sequences. The shares 80/10/10 come out as they should.
 # %% [markdown] lang="zh-TW"
 # 同一段文字，讀的代價一樣，GPT 得到的猜測次數將近 BERT 的七倍。BERT 的每次猜測線索比較多；T5 讀的和寫的序列都比較短。80/10/10 的比例也如預期。
 # %% [markdown] lang="en"
@@ -473,21 +473,21 @@ from course_lib import plots
 mask_of = use("family_mask", family_mask)
 
 words = ["The", "cat", "sat", "on", "the", "mat"]
-_, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+_, axes = plt.subplots(1, 3, figsize=(9.6, 3.4), layout="constrained")
 for family, ax in zip(("bert", "gpt", "t5"), axes):
     plots.heat_map(mask_of(family, 3, 3).float(), words, words, f"{family}, source of 3", ax=ax, values=False)
 # %% [markdown] lang="en"
-# ## What the wrong mask costs
+# ## 7. What the wrong mask costs
 #
 # One task, three masks. The text is `347=three hundred and forty-seven`, character by character; the source is the number, the target the words. The same small stack (2 layers, width 32, rotary positions) is trained three times to guess the next character of the target. Only the mask differs.
 #
-# Then each model is tested on held-out numbers under *every* mask. Writing means that the future does not exist yet, so the honest test of a writer is the mask "gpt" or "t5".
+# Then each model is tested on held-out numbers under *every* mask. Writing means that the future does not exist yet, so the honest test of a writer is the mask "gpt" or "t5". The cell takes some 10 to 20 seconds.
 # %% [markdown] lang="zh-TW"
-# ## 用錯遮罩的代價
+# ## 7. 用錯遮罩的代價
 #
 # 一個任務，三種遮罩。文字像 `347=three hundred and forty-seven`，一個字元一個詞元；數字是來源，英文是目標。同一個小模型（2 層、寬 32、旋轉位置編碼）訓練三次，都是猜目標的下一個字元，只有遮罩不同。
 #
-# 然後每個模型都在沒看過的數字上，用**每一種**遮罩各測一次。真的在寫的時候，未來還不存在，所以要考模型會不會寫，就得用「gpt」或「t5」的遮罩才公正。
+# 然後每個模型都在沒看過的數字上，用**每一種**遮罩各測一次。真的在寫的時候，未來還不存在，所以要考模型會不會寫，就得用「gpt」或「t5」的遮罩才公正。這一格要跑 10 到 20 秒。
 # %% tags=["experiment"]
 from course_lib.embedding import TokenEmbedding, make_rotation
 from course_lib.stacks import Encoder, initialise
@@ -568,7 +568,7 @@ ax = plots.bars(
 #
 # 「gpt」和「t5」都學會寫。「t5」稍微領先，但這只是一次訓練、一個亂數種子，別當真。
 # %% [markdown] lang="en"
-# ## A vector for a sentence
+# ## 8. A vector for a sentence
 #
 # An encoder gives one vector a token. Search needs one a *sentence*. The simplest way is the mean over the real tokens, and it is what MiniLM was trained to be read with.
 #
@@ -576,13 +576,13 @@ ax = plots.bars(
 #
 # Return the mean of the real tokens' vectors for each sequence, $[B, d]$. Padding may stand on either side. A sequence without any real token gives zeros. The result is *not* scaled to length 1.
 # %% [markdown] lang="zh-TW"
-# ## 一個句子一個向量
+# ## 8. 一個句子一個向量
 #
-# 編碼器給每個**詞元**一個向量，搜尋要的卻是每個**句子**一個。最簡單的辦法是對真的詞元取平均，而 MiniLM 訓練時就是這樣讀的。
+# 編碼器給每個**詞元**一個向量，搜尋要的卻是每個**句子**一個。最簡單的辦法是對真正的（非填補）詞元取平均，而 MiniLM 訓練時就是這樣讀的。
 #
 # ### 練習 `mean_pool` · 難度 2／5 · 10 分鐘 · 滿分 2 分
 #
-# 對每個序列，回傳真詞元向量的平均，形狀 $[B, d]$。填補可能在左邊或右邊。沒有真詞元的序列得到 0。結果**不要**縮放成長度 1。
+# 對每個序列，回傳真正詞元向量的平均，形狀 $[B, d]$。填補可能在左邊或右邊。沒有真正詞元的序列得到 0。結果**不要**縮放成長度 1。
 # %% [markdown] lang="en"
 # By hand: vectors (1, 3), (3, 5) and padding (9, 9): the mean is (2, 4), not (4.33, 5.67).
 #
@@ -612,13 +612,13 @@ def mean_pool(hidden: torch.Tensor, key_mask: torch.Tensor) -> torch.Tensor:
 # %%
 check("mean_pool", mean_pool)
 # %% [markdown] lang="en"
-# ## A real model in our own classes
+# ## 9. A real model in our own classes
 #
 # MiniLM is a small encoder of BERT's family: 6 layers, 12 heads, width 384, trained on a billion pairs of sentences. `load_minilm` reads its published weights into `course_lib`'s `TextEncoder`: the classes are ours, the numbers are real.
 #
 # How the vectors are to be made stands in the model's own files: the encoder, then a pooling with the mean, then a scaling to length 1. The cell reads that recipe, follows it with your `mean_pool`, and compares with `course_lib`. Sentences of different length are padded in one batch; alone they are not: the vectors must be equal.
 # %% [markdown] lang="zh-TW"
-# ## 把真的模型放進我們的類別
+# ## 9. 把真的模型放進我們的類別
 #
 # MiniLM 是 BERT 家族的小型編碼器：6 層、12 個頭、寬 384，用十億對句子訓練過。`load_minilm` 把公開的權重讀進 `course_lib` 的 `TextEncoder`：類別是我們的，數字是真的。
 #
@@ -666,10 +666,12 @@ else:
     ours = sentence_vectors(tokenizer, minilm, sentences)
     alone = torch.cat([read_with(minilm, tokenizer, [sentence])[0] for sentence in sentences])
     print(
-        f"largest difference from course_lib: {(vectors - ours).abs().max():.1e}, padded or alone: {(vectors - alone).abs().max():.1e}"
+        f"largest difference from course_lib: {(vectors - ours).abs().max():.1e}, "
+        f"padded or alone: {(vectors - alone).abs().max():.1e}"
     )
-    names = ["cat", "kitten", "market", "shares", "bread?", "dough"]
+    names = ["cat", "kitten", "market", "shares", "bread", "dough"]
     ax = plots.heat_map(vectors @ vectors.T, names, names, "Cosine similarity of six sentences, MiniLM")
+    ax.set(xlabel="", ylabel="")
 
 
 # %% [markdown] lang="en"
@@ -717,11 +719,11 @@ if minilm is not None:
 # %% [markdown] lang="en"
 # ### Your attention inside a real model
 #
-# Now the test of all the lessons so far. Paste your `scaled_dot_product_attention` of lesson 03 into the next cell; left as it is, the course's own is taken. It replaces the attention in all six layers of MiniLM. If it is right, the model cannot tell: the vectors stay the same.
+# Now the test of all the lessons so far. Paste your `scaled_dot_product_attention` of lesson 03 into the next cell; left as it is, or if it does not pass that lesson's check (the reason is printed), the course's own is taken. It replaces the attention in all six layers of MiniLM. If it is right, the model cannot tell: the vectors stay the same.
 # %% [markdown] lang="zh-TW"
 # ### 把你的注意力放進真的模型
 #
-# 現在來驗收前面幾課。請把第 03 課的 `scaled_dot_product_attention` 貼到下一格；不貼的話就用課程的版本。它會取代 MiniLM 全部六層的注意力。只要寫得對，模型分不出來：向量不會變。
+# 現在來驗收前面幾課。請把第 03 課的 `scaled_dot_product_attention` 貼到下一格；不貼，或貼的沒通過那一課的檢查（會印出原因），就用課程的版本。它會取代 MiniLM 全部六層的注意力。只要寫得對，模型分不出來：向量不會變。
 # %% tags=["experiment"]
 def my_attention(q, k, v, mask=None, temperature=1.0):
     raise NotImplementedError  # your answer of lesson 03, if you like
@@ -755,7 +757,7 @@ def with_attention(model, attend):
 
 if minilm is not None:
     for name, function in (
-        ("yours", attend),
+        ("yours" if attend is my_attention else "the course's own", attend),
         ("without the root", lambda q, k, v, mask: attend(q * math.sqrt(q.shape[-1]), k, v, mask)),
         ("without the mask", lambda q, k, v, mask: attend(q, k, v)),
     ):
@@ -772,15 +774,15 @@ if minilm is not None:
 # %% [markdown] lang="en"
 # ### Are the mean and the layers needed?
 #
-# The documents say that BERT is for understanding and for search vectors. *Raw* BERT is poor at it: on the STS benchmark its mean scores 46, its [CLS] 17, plain averaged word vectors (GloVe) 58 (Reimers and Gurevych 2019). It takes training on sentence pairs, as MiniLM had.
+# The documents say that BERT is for understanding and for search vectors. *Raw* BERT is poor at it: on the STS benchmark the mean of its states as a sentence vector scores 46, its [CLS] 17, plain averaged word vectors (GloVe) 58 (Reimers and Gurevych 2019). It takes training on sentence pairs, as MiniLM had.
 #
 # We cannot repeat that benchmark here, but a small search: eight questions, eight answers, which answer is nearest? Three ways to read the *same* MiniLM.
 # %% [markdown] lang="zh-TW"
 # ### 平均和那些層，真的需要嗎？
 #
-# 文件說 BERT 適合語意理解與檢索向量。**原始的** BERT 其實做不好：在 STS benchmark 上，它的平均得 46，[CLS] 得 17，單純把詞向量（GloVe）平均卻有 58（Reimers 與 Gurevych，2019）。要像 MiniLM 那樣，再用句子對訓練過才行。
+# 文件說 BERT 適合語意理解與檢索向量。**原始的** BERT 其實做不好：在 STS benchmark 上，拿它各詞元的平均當句子向量，得 46 分，拿 [CLS] 的向量得 17 分，單純把詞向量（GloVe）平均卻有 58 分（Reimers 與 Gurevych，2019）。要像 MiniLM 那樣，再用句子對訓練過才行。
 #
-# 這個評測無法在這裡重做，但可以做個小搜尋：八個問題、八個答案，哪個答案最近？同一個 MiniLM，用三種方式來讀。
+# 這個評測無法在這裡重做，但可以做個小搜尋：八個問題、八個答案，哪個答案最近？同一個 MiniLM，用三種方法取出句子向量。
 # %% tags=["experiment"]
 pairs = [
     ("How do I bake bread?", "Mix flour, water and yeast, let the dough rise, then put it into a hot oven."),
@@ -817,7 +819,7 @@ if minilm is not None:
 # %% [markdown] lang="zh-TW"
 # 只把詞向量平均，答案只找到一半：那些層是需要的。平均和 [CLS] 都全部找到，但平均（MiniLM 訓練時的讀法）領先的幅度是三倍。八對簡單的句子，能說的也就這些。
 # %% [markdown] lang="en"
-# ## From 2017 to Llama, part by part
+# ## 10. From 2017 to Llama, part by part
 #
 # | part | 2017 | Llama | switch in `TransformerConfig` |
 # |---|---|---|---|
@@ -832,12 +834,12 @@ if minilm is not None:
 #
 # The residual and the attention formula are still those of 2017.
 # %% [markdown] lang="zh-TW"
-# ## 從 2017 到 Llama，一件一件看
+# ## 10. 從 2017 到 Llama，一件一件看
 #
 # | 零件 | 2017 | Llama | `TransformerConfig` 的開關 |
 # |---|---|---|---|
-# | norm 的位置 | 相加之後 | 子層之前，最後再加一個 norm | `placement="pre"` |
-# | norm | LayerNorm | RMSNorm：不減平均、不平移 | `norm="rms"` |
+# | 正規化的位置 | 相加之後 | 子層之前，最後再加一次正規化 | `placement="pre"` |
+# | 正規化的種類 | LayerNorm | RMSNorm：不減平均、不平移 | `norm="rms"` |
 # | 位置 | 正弦波加到嵌入上 | 旋轉查詢與鍵（RoPE） | `positions="rotary"` |
 # | 前饋網路 | ReLU，2 個矩陣 | SwiGLU，3 個矩陣，比較窄 | `activation="swiglu"` |
 # | 嵌入 | 乘上 √d_model | 原樣 | `scale_embedding=False` |
@@ -870,22 +872,22 @@ if minilm is not None:
 # Attention is causal, scaled by $1/\sqrt{d_k}$, $d_k = d_\text{model}/h$:
 #
 # - **Grouped queries.** `w_k` and `w_v` make $h_{kv}\,d_k$ columns. Query head $j$, counted from 0, reads key/value head $j // (h/h_{kv})$.
-# - **RoPE** on queries and keys, not on values, positions $0 \dots N-1$. Half-split: coordinate $i$ of a head is turned together with coordinate $i + d_k/2$ by the angle $p\,\theta_i$, $\theta_i = \text{rope\_base}^{-2i/d_k}$: $(a, b) \to (a\cos - b\sin,\ a\sin + b\cos)$.
+# - **RoPE** on queries and keys, not on values, positions $0 \dots N-1$. Half-split: coordinate $i$ of a head is turned together with coordinate $i + d_k/2$ by the angle $p\,\theta_i$, where $\theta_i = b_\text{rope}^{-2i/d_k}$ and $b_\text{rope}$ is `rope_base`: $(a, b) \to (a\cos - b\sin,\ a\sin + b\cos)$.
 #
 # By hand, $d_k = 2$, $p = 1$: (1, 0) becomes (0.540, 0.841). norm(3, 4) with gains 1 is (0.849, 1.131); SiLU(1) = 0.731.
 # %% [markdown] lang="zh-TW"
 # 注意力是因果的，縮放 $1/\sqrt{d_k}$，$d_k = d_\text{model}/h$：
 #
 # - **分組查詢**：`w_k` 和 `w_v` 產生 $h_{kv}\,d_k$ 行（column）。第 $j$ 個查詢頭讀第 $j // (h/h_{kv})$ 個鍵與值的頭，都從 0 數起。
-# - **RoPE** 轉查詢與鍵，不轉值，位置是 $0 \dots N-1$。前後對半：一個頭的第 $i$ 個座標和第 $i + d_k/2$ 個一起轉，角度 $p\,\theta_i$，$\theta_i = \text{rope\_base}^{-2i/d_k}$：$(a, b) \to (a\cos - b\sin,\ a\sin + b\cos)$。
+# - **RoPE** 轉查詢與鍵，不轉值，位置是 $0 \dots N-1$。前後對半：一個頭的第 $i$ 個座標和第 $i + d_k/2$ 個一起轉，角度 $p\,\theta_i$，其中 $\theta_i = b_\text{rope}^{-2i/d_k}$，$b_\text{rope}$ 就是 `rope_base`：$(a, b) \to (a\cos - b\sin,\ a\sin + b\cos)$。
 #
 # 用手算，$d_k = 2$、$p = 1$：(1, 0) 變成 (0.540, 0.841)。增益為 1 時 norm(3, 4) 是 (0.849, 1.131)；SiLU(1) = 0.731。
 # %% [markdown] lang="en"
-# The check builds your class, compares the names and shapes in `state_dict()` (tables of angles must not be in it), puts other weights in, and runs it. Judged: several groupings, small $x$ with and without another $\varepsilon$, another base, one token, gradients for $x$ and every weight.
+# The check builds your class, compares the names and shapes in `state_dict()` (tables of angles must not be in it), puts other weights in, and runs it. Judged: several groupings, small $x$ with and without another $\varepsilon$, another `rope_base`, one token, gradients for $x$ and every weight.
 #
 # Not allowed here: `F.scaled_dot_product_attention`, `nn.MultiheadAttention` and `nn.Transformer…`. `nn.RMSNorm` and `F.silu` are fine; mind that `nn.RMSNorm` wants its ε.
 # %% [markdown] lang="zh-TW"
-# 檢查會建立你的類別，比對 `state_dict()` 的名稱與形狀（角度表不可以在裡面），換上別的權重再執行。會看：幾種分組、很小的 $x$（有給或沒給別的 $\varepsilon$）、別的底、只有一個詞元、對 $x$ 與每個權重的梯度。
+# 檢查會建立你的類別，比對 `state_dict()` 的名稱與形狀（角度表不可以在裡面），換上別的權重再執行。會看：幾種分組、很小的 $x$（有給或沒給另一個 $\varepsilon$）、另一個 `rope_base`、只有一個詞元、對 $x$ 與每個權重的梯度。
 #
 # 這一題不能用 `F.scaled_dot_product_attention`、`nn.MultiheadAttention` 與 `nn.Transformer…`。`nn.RMSNorm` 和 `F.silu` 可以用；注意 `nn.RMSNorm` 的 ε 要自己給。
 # %% exercise="llama_block"
@@ -955,17 +957,17 @@ class LlamaBlock(nn.Module):
 # %%
 check("llama_block", LlamaBlock)
 # %% [markdown] lang="en"
-# ## What each change buys, measured
+# ## 11. What each change buys, measured
 #
 # A small language model of our number texts, character by character: 2 layers, width 32, about 26,000 parameters, 60 steps. It starts as the decoder of 2017 and becomes a Llama in seven steps; each step keeps the ones before. SwiGLU gets a narrower network, so that the parameter count stays.
 #
-# Each is trained twice, from two seeds. The gap between the two runs is the **noise**: an effect smaller than that is no effect that we can see. All have the same learning rate and no warm-up; nothing is tuned.
+# Each is trained twice, from two seeds. The gap between the two runs is the **noise**: an effect smaller than that is no effect that we can see. All have the same learning rate and no warm-up; nothing is tuned. The cell trains eighteen models and takes half a minute or so.
 # %% [markdown] lang="zh-TW"
-# ## 每個改變換來什麼，實際量量看
+# ## 11. 每個改變換來什麼，實際量量看
 #
 # 用那些數字文字訓練一個小語言模型，一個字元一個詞元：2 層、寬 32、約 26,000 個參數、60 步。它從 2017 年的解碼器出發，分七步變成 Llama，每一步都保留前面的改變。換成 SwiGLU 時網路取窄一點，讓參數量維持不變。
 #
-# 每種都用兩個亂數種子各訓練一次。兩次之間的差距就是**雜訊**：比它小的效果，我們看不出來。所有模型用同樣的學習率，沒有暖身，也沒有特別調整。
+# 每種都用兩個亂數種子各訓練一次。兩次之間的差距就是**雜訊**：比它小的效果，我們看不出來。所有模型用同樣的學習率，沒有暖身，也沒有特別調整。這一格共訓練 18 個模型，大約要半分鐘。
 # %% tags=["experiment"]
 from dataclasses import replace
 
@@ -1018,17 +1020,17 @@ ax = plots.bars(
 )
 ax.tick_params(axis="x", labelrotation=25)
 # %% [markdown] lang="en"
-# One pair stands far out of the noise: **RoPE together with no √d_model**, from about 1.05 to 0.68. Neither does it alone: RoPE with the factor stays at 1.05, sines without it end at 1.2. Sines need loud words to share a vector with; once positions no longer stand in it, that loudness only hinders. (In `course_lib` the switch also sets how large the table starts: 0.18 with the factor, 0.02 without. We have not told these two apart.)
+# One pair stands far out of the noise: **RoPE together with no √d_model**, from about 1.05 to 0.68. Neither does it alone: RoPE with the factor stays at 1.05, sines without it end at 1.2. A guess that we have not tested: sines share a vector with the words, which must be large enough beside them; once positions stand elsewhere, large words only hinder. (In `course_lib` the switch also sets how large the table starts: 0.18 with the factor, 0.02 without. We have not told these two apart.)
 #
 # Had we thrown both switches in one step, we should have written "RoPE did it". Grouped key/value heads halve the cache, by arithmetic.
 #
 # The other steps change about as little as another seed does. That is an honest result, not a failure: the norm in front pays at depth (lesson 06 measured the gradients), RMSNorm saves arithmetic, and a gain of a few per cent, as SwiGLU promises, drowns here. Two seeds, 60 steps and two layers cannot show it.
 # %% [markdown] lang="zh-TW"
-# 只有一組遠遠超出雜訊：**RoPE 加上拿掉 √d_model**，從 1.05 左右降到 0.68。單獨換都不行：RoPE 留著這個因子，仍是 1.05；正弦波拿掉它，反而變成 1.2。正弦波和字擠在同一個向量裡，字得夠大聲；位置搬出去之後，大聲反而礙事。
+# 只有一組遠遠超出雜訊：**RoPE 加上拿掉 √d_model**，從 1.05 左右降到 0.68。單獨換都不行：RoPE 留著這個因子，仍是 1.05；正弦波拿掉它，反而變成 1.2。我們的猜測（沒有另外驗證）：正弦波和詞嵌入加在同一個向量裡，詞嵌入的數值要夠大才不會被蓋過；位置搬出去之後，數值大反而礙事。
 #
 # （在 `course_lib` 裡，這個開關也決定嵌入表的初始大小：有因子是 0.18，沒有是 0.02。兩者我們沒有分開測。）要是兩個開關一起切，我們就會寫下「都是 RoPE 的功勞」。鍵與值的頭分組共用，讓快取減半，這是算得出來的。
 #
-# 其他幾步的影響，和換個亂數種子差不多。這是誠實的結果，不是失敗：norm 放前面要夠深才划算（第 06 課量過梯度），RMSNorm 省的是計算，而 SwiGLU 這類百分之幾的改進，在這裡會被雜訊淹沒。兩個種子、60 步、兩層，看不出來。
+# 其他幾步的影響，和換個亂數種子差不多。這是誠實的結果，不是失敗：正規化放前面，模型夠深才划算（第 06 課量過梯度），RMSNorm 省的是計算，而 SwiGLU 這類百分之幾的改進，在這裡會被雜訊淹沒。兩個種子、60 步、兩層，看不出來。
 # %% [markdown] lang="en"
 # ### Your block inside the small Llama
 #
@@ -1064,13 +1066,13 @@ with torch.no_grad():
     print(f"loss {whole_loss(small_llama, test_texts):.4f} and {whole_loss(with_yours, test_texts):.4f}, ", end="")
     print(f"largest difference of a logit {difference:.1e}")
 # %% [markdown] lang="en"
-# ## A real GPT-2
+# ## 12. A real GPT-2
 #
 # On Colab the next cell fetches GPT-2 small (about 550 MB) and reads it into the very same `LanguageModel`. It computes your `next_token_loss` on the cat's sentence, in order and with its words shuffled, and lets the model write on. Elsewhere it takes a copy that is there already, or prints one line.
 # %% [markdown] lang="zh-TW"
-# ## 真的 GPT-2
+# ## 12. 真的 GPT-2
 #
-# 在 Colab 上，下一格會下載 GPT-2 small（約 550 MB），讀進同一個 `LanguageModel`。它用你的 `next_token_loss` 計算那句貓的損失（照順序，以及把字打散），再讓模型接著寫。在別的地方，它只用已經存在的檔案，不然就印一行說明。
+# 在 Colab 上，下一格會下載 GPT-2 small（約 550 MB），讀進同一個 `LanguageModel`。它用你的 `next_token_loss` 計算那句貓的損失（照順序，以及打亂順序），再讓模型接著寫。在別的地方，它只用已經存在的檔案，不然就印一行說明。
 # %% tags=["experiment"]
 import sys
 
@@ -1098,7 +1100,7 @@ else:
     prompt = torch.tensor([gpt2_tokenizer.encode("The Transformer is a neural network that").ids])
     print(gpt2_tokenizer.decode(generate(gpt2, prompt, 20)[0].tolist()))
 # %% [markdown] lang="en"
-# ## What to remember
+# ## 13. What to remember
 #
 # 1. A family is a mask and something to guess. The layers are the same.
 # 2. BERT: all see all, gaps to fill; vectors. GPT: causal, the next token everywhere; writing. T5: the source sees itself, the target sees the source and its own past; rewriting.
@@ -1107,16 +1109,16 @@ else:
 # 5. Llama = 2017's decoder with the norm in front, RMSNorm, RoPE without √d_model, SwiGLU, no biases, shared key/value heads. Residual and attention stayed.
 # 6. An effect smaller than the gap between two seeds has not been measured.
 # %% [markdown] lang="zh-TW"
-# ## 要記住的事
+# ## 13. 要記住的事
 #
 # 1. 一個家族，就是一種遮罩加上一種要猜的東西；層都一樣。
-# 2. BERT：全部互看，填空，適合做向量。GPT：因果，處處猜下一個，適合寫。T5：來源看自己，目標看來源和自己的過去，適合改寫。
+# 2. BERT：全部互看，填空，適合做向量。GPT：因果，每個位置都猜下一個，適合寫。T5：來源看自己，目標看來源和自己的過去，適合改寫。
 # 3. 遮罩若洩漏答案，訓練損失就毫無意義。
-# 4. 句子向量是真詞元的平均，模型要為此訓練過才好用。
-# 5. Llama 就是 2017 年的解碼器，改成 norm 放前面、RMSNorm、RoPE（同時拿掉 √d_model）、SwiGLU、沒有偏置、鍵與值的頭分組共用。殘差與注意力沒變。
+# 4. 句子向量是真正的（非填補）詞元的平均，模型要為此訓練過才好用。
+# 5. Llama 就是 2017 年的解碼器，改成正規化放前面、RMSNorm、RoPE（同時拿掉 √d_model）、SwiGLU、沒有偏置、鍵與值的頭分組共用。殘差與注意力沒變。
 # 6. 效果若小於兩個亂數種子之間的差距，就不算量到。
 # %% [markdown] lang="en"
-# ## Self-check: question `11_q1` · 1 point · 3 minutes
+# ## 14. Self-check: question `11_q1` · 1 point · 3 minutes
 #
 # Three jobs: **(1)** one vector for a text, to search with; **(2)** writing a text on; **(3)** rewriting a given source, as in translation. Which family is made for which, and with which mask?
 #
@@ -1125,7 +1127,7 @@ else:
 # - **c**: (1) BERT's: all see all. (2) GPT's: causal throughout. (3) T5's: the source sees all of itself, the target sees the source and its own past.
 # - **d**: (1) T5's: a target that reads the source. (2) GPT's: causal. (3) BERT's: source and target see each other entirely, for in training the target is known.
 # %% [markdown] lang="zh-TW"
-# ## 自我檢查：選擇題 `11_q1` · 滿分 1 分 · 3 分鐘
+# ## 14. 自我檢查：選擇題 `11_q1` · 滿分 1 分 · 3 分鐘
 #
 # 三種工作：**(1)** 把一段文字變成一個向量，用來搜尋；**(2)** 把文字接著寫下去；**(3)** 改寫給定的來源，例如翻譯。哪個家族是為哪種工作設計的，用什麼遮罩？
 #
@@ -1141,7 +1143,7 @@ answer_11_q1 = "c"
 # %%
 check("11_q1", answer_11_q1)
 # %% [markdown] lang="en"
-# ## What the documents claim, and what you measured
+# ## 15. What the documents claim, and what you measured
 #
 # Figures come from the cells of this lesson, or from a paper where it says so. Seeds and machines move the last digits.
 #
@@ -1156,17 +1158,17 @@ check("11_q1", answer_11_q1)
 # | The techniques of 2017 are about still the best | imprecise | kept: residual, attention. Moved: the norm. Replaced in Llama: LayerNorm, sines, ReLU, biases. Measured beyond noise: RoPE without √d_model, 1.1 to 0.7, neither alone |
 # | What changed from 2017 to Llama is RMSNorm | not so: a set | eight rows in the table above; grouped heads halve the cache from 128 to 64 numbers a token |
 # %% [markdown] lang="zh-TW"
-# ## 文件怎麼說，你量到什麼
+# ## 15. 文件怎麼說，你量到什麼
 #
 # 數字來自這一課的儲存格，或來自論文（會註明）。亂數種子與機器不同，末幾位會不一樣。
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | GPT-4、Claude、DeepSeek 只有解碼器 | 前兩個無從查證 | DeepSeek 公開了權重；GPT-4 的報告只說「Transformer-style…… next token」，Claude 的設計沒有公開。改說 GPT-2、Llama 比較好：在這裡兩者都是同一個 `LanguageModel` |
+# | GPT-4、Claude、DeepSeek 只有解碼器 | 前兩個無從查證 | DeepSeek 公開了權重；GPT-4 的報告只說「Transformer-style ... next token」，Claude 的設計沒有公開。改說 GPT-2、Llama 比較好：在這裡兩者都是同一個 `LanguageModel` |
 # | BERT 是雙向的 | 對 | 全部互看；用這種遮罩猜下一個，損失降到 0.01，遮住未來後是 3.5（亂猜 3.53） |
 # | BERT 主打語意理解與檢索向量 | 有條件：要用句子對訓練過 | 論文：原始 BERT 46（平均）、17（[CLS]），GloVe 58；這裡的 MiniLM：8 題中答案排第一的，用平均 8 題、用 [CLS] 8 題、用詞向量平均 4 題 |
 # | GPT 是因果、自迴歸的 | 對 | 用自己的遮罩測試：每個字元 0.24 |
-# | T5、Whisper 是編碼器加解碼器 | 對 | 兩組預設選項都用我們的 `Transformer` 建成；說它們「主導」翻譯與語音，則有時效 |
+# | T5、Whisper 是編碼器加解碼器 | 對 | 兩組預設選項都用我們的 `Transformer` 建成；至於「主導」翻譯與語音，會隨時間改變 |
 # | 訓練是預訓練、SFT、RLHF | 有條件：常見的做法 | 這裡沒有測量；還有別的做法 |
-# | 2017 年的技術差不多還是最好的 | 不精確 | 保留：殘差、注意力。搬家：norm。在 Llama 被換掉：LayerNorm、正弦波、ReLU、偏置。實測超出雜訊的：RoPE 加上拿掉 √d_model，1.1 降到 0.7，缺一不可 |
+# | 2017 年的技術差不多還是最好的 | 不精確 | 保留：殘差、注意力。換了位置：正規化。在 Llama 被換掉：LayerNorm、正弦波、ReLU、偏置。實測超出雜訊的：RoPE 加上拿掉 √d_model，1.1 降到 0.7，缺一不可 |
 # | 從 2017 到 Llama 改的是 RMSNorm | 不對：是一整組 | 上面表格的八列；分組共用讓快取從每個詞元 128 個數減為 64 個 |

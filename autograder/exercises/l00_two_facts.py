@@ -27,6 +27,7 @@ PRODUCTS = (
     *(f"{owner}.{name}" for name in _AS_FUNCTION_AND_METHOD for owner in ("torch", "torch.Tensor")),
     "torch.einsum",
     "torch.tensordot",
+    "torch.chain_matmul",
     "torch.linalg.matmul",
     "torch.linalg.vecdot",
     "torch.linalg.multi_dot",

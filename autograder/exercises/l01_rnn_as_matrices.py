@@ -54,11 +54,38 @@ def tanh_by_exponentials(a: Tensor) -> Tensor:
     return (torch.exp(a) - torch.exp(-a)) / (torch.exp(a) + torch.exp(-a))
 
 
+def tanh_by_one_exponential(a: Tensor) -> Tensor:
+    return (torch.exp(2 * a) - 1) / (torch.exp(2 * a) + 1)
+
+
+def sigmoid_by_exponentials(a: Tensor) -> Tensor:
+    return torch.exp(a) / (1 + torch.exp(a))
+
+
+HUGE_TANH = both(
+    "Right for small sums, but your tanh divides one huge exponential by another: beyond 88 they are infinite in float32. "
+    "torch has a tanh that is safe.",
+    "總和小的時候是對的，但你的 tanh 拿兩個巨大的指數相除：float32 超過 88 就是無限大。torch 有現成、安全的 tanh。",
+)
+
+
 # ------------------------------------------------------------------------------------------------ rnn_neuron
 
 
 def rnn_neuron(x_t: Tensor, h_prev: Tensor, W_X: Tensor, W_H: Tensor, b: Tensor, j: int) -> Tensor:
     return torch.tanh((x_t * W_X[:, j]).sum() + (h_prev * W_H[:, j]).sum() + b[j])
+
+
+def in_one_loop(length: Callable[[Tensor, Tensor], int]) -> Callable[..., Tensor]:
+    """Input and state summed in one loop over as many terms as `length` says."""
+
+    def answer(x_t: Tensor, h_prev: Tensor, W_X: Tensor, W_H: Tensor, b: Tensor, j: int) -> Tensor:
+        total = b[j]
+        for i in range(length(x_t, h_prev)):
+            total = total + x_t[i] * W_X[i, j] + h_prev[i] * W_H[i, j]
+        return torch.tanh(total)
+
+    return answer
 
 
 def draw_neuron(draw: Draw, d_in: int, d_h: int) -> tuple[Any, ...]:
@@ -118,11 +145,37 @@ exercise(
             ),
         ),
         Mistake(
+            "one_loop_for_both",
+            in_one_loop(lambda x_t, h_prev: len(x_t)),
+            both(
+                "Your sum over the state has as many terms as the input has entries. Input and state have lengths of their "
+                "own, d_in and d_h: two sums.",
+                "你對狀態的加總，項數和輸入的分量一樣多。輸入和狀態各有各的長度，d_in 與 d_h：要分成兩個加總。",
+            ),
+        ),
+        Mistake(
+            "one_loop_over_the_shorter",
+            in_one_loop(lambda x_t, h_prev: min(len(x_t), len(h_prev))),
+            both(
+                "Your two sums end together, with the shorter one. Input and state have lengths of their own, d_in and d_h.",
+                "你的兩個加總在短的那個結束時就一起停了。輸入和狀態各有各的長度，d_in 與 d_h。",
+            ),
+        ),
+        Mistake(
+            "one_loop_over_the_state",
+            in_one_loop(lambda x_t, h_prev: len(h_prev)),
+            both(
+                "Your sum over the input has as many terms as the state has entries. Input and state have lengths of their "
+                "own, d_in and d_h: two sums.",
+                "你對輸入的加總，項數和狀態的分量一樣多。輸入和狀態各有各的長度，d_in 與 d_h：要分成兩個加總。",
+            ),
+        ),
+        Mistake(
             "state_forgotten",
             lambda x_t, h_prev, W_X, W_H, b, j: torch.tanh(x_t @ W_X[:, j] + b[j]),
             both(
                 "This is a neuron of an ordinary dense layer: the state of the step before does not come in.",
-                "這是一般全連結層的神經元：上一步的狀態沒有傳進來。",
+                "這是一般全連接層的神經元：上一步的狀態沒有傳進來。",
             ),
         ),
         Mistake(
@@ -276,7 +329,7 @@ exercise(
             both(
                 "This is an ordinary dense layer. What makes it recurrent is the state of the step before, and yours "
                 "does not come in.",
-                "這是一般的全連結層。循環的關鍵在上一步的狀態，你的狀態沒有進來。",
+                "這是一般的全連接層。循環的關鍵在上一步的狀態，你的狀態沒有進來。",
             ),
         ),
         Mistake(
@@ -321,11 +374,12 @@ exercise(
         Mistake(
             "no_care_for_overflow",
             lambda x_t, h_prev, W_X, W_H, b: tanh_by_exponentials(x_t @ W_X + h_prev @ W_H + b),
-            both(
-                "Right for small sums, but your tanh divides one huge exponential by another: beyond 88 they are "
-                "infinite in float32. torch has a tanh that is safe.",
-                "總和小的時候是對的，但你的 tanh 拿兩個巨大的指數相除：float32 超過 88 就是無限大。torch 有現成、安全的 tanh。",
-            ),
+            HUGE_TANH,
+        ),
+        Mistake(
+            "no_care_for_overflow_above",
+            lambda x_t, h_prev, W_X, W_H, b: tanh_by_one_exponential(x_t @ W_X + h_prev @ W_H + b),
+            HUGE_TANH,
         ),
     ],
     hints=[
@@ -601,6 +655,12 @@ def from_the_start(H: Tensor, W_H: Tensor) -> Tensor:
     return torch.stack(norms)
 
 
+def frobenius_after_one(H: Tensor, W_H: Tensor) -> Tensor:
+    """The last entry is 1 as asked for; the others are Frobenius norms."""
+    norms = through_time(size=torch.linalg.matrix_norm)(H, W_H)
+    return torch.cat([norms[:-1], torch.ones_like(norms[-1:])])
+
+
 def draw_history(draw: Draw, T: int, d_h: int, std: float) -> tuple[Tensor, Tensor]:
     """States between −0.9 and 0.9, far enough from ±1 for 1 − h² to keep its digits."""
     return draw.uniform(-0.9, 0.9, T, d_h), draw.normal(d_h, d_h, std=std)
@@ -735,6 +795,15 @@ exercise(
             ),
         ),
         Mistake(
+            "frobenius_norm_of_products",
+            frobenius_after_one,
+            both(
+                "Where steps are taken, this is the Frobenius norm, torch's default for matrices: the root of the sum of all "
+                "squares. The largest singular value is asked for.",
+                "走了至少一步之後，你算的是 Frobenius 範數（所有數的平方和開根號），也就是 torch 對矩陣的預設。這題要的是最大奇異值。",
+            ),
+        ),
+        Mistake(
             "eigenvalue_for_singular_value",
             through_time(size=lambda J: torch.linalg.eigvals(J).abs().max()),
             both(
@@ -810,8 +879,10 @@ def draw_lstm(draw: Draw, *leading: int, d_in: int, d_h: int) -> tuple[Tensor, .
 
 
 def draw_far_lstm(draw: Draw) -> tuple[Tensor, ...]:
+    """In the first column all gates are shut, in the other two one is open: what overflows where tells gates from tanh."""
     x_t, h_prev, c_prev, W_X, W_H, b = draw_lstm(draw, 3, d_in=2, d_h=3)
-    sign = torch.tensor([1.0, -1.0], dtype=b.dtype).repeat(6)
+    gate_i, gate_f, content, gate_o = [-1, -1, 1], [-1, 1, -1], [1, -1, 1], [-1, -1, 1]
+    sign = torch.tensor([*gate_i, *gate_f, *content, *gate_o], dtype=b.dtype)
     return x_t, h_prev, c_prev, W_X, W_H, sign * draw.uniform(110.0, 150.0, 12)
 
 
@@ -879,6 +950,14 @@ exercise(
             ),
         ),
         Mistake(
+            "gate_order_fiog",
+            lstm(order="fiog"),
+            both(
+                "You read the blocks as f, i, o, g, gates first. PyTorch's order is i, f, g, o.",
+                "你把四塊讀成 f、i、o、g，閘門排在前面。PyTorch 的順序是 i、f、g、o。",
+            ),
+        ),
+        Mistake(
             "candidate_first",
             lstm(order="gfio"),
             both(
@@ -934,6 +1013,15 @@ exercise(
             both(
                 "You keep what the input gate leaves room for. Here the forget gate decides on its own.",
                 "你留下的是輸入閘剩下的份量。在這裡，遺忘閘是自己決定的。",
+            ),
+        ),
+        Mistake(
+            "forgets_the_rest",
+            lstm(update=lambda i, f, g, c: (1 - f) * c + i * g),
+            both(
+                "You keep 1 minus the forget gate. In spite of its name the gate says how much of the old cell is kept: 1 "
+                "keeps all.",
+                "你留下的是 1 減遺忘閘。它雖然叫遺忘閘，說的卻是舊的記憶細胞留下多少：1 表示全部留下。",
             ),
         ),
         Mistake(
@@ -993,10 +1081,20 @@ exercise(
         Mistake(
             "no_care_for_overflow",
             lstm(candidate=tanh_by_exponentials, squash=tanh_by_exponentials),
+            HUGE_TANH,
+        ),
+        Mistake(
+            "no_care_for_overflow_above",
+            lstm(candidate=tanh_by_one_exponential, squash=tanh_by_one_exponential),
+            HUGE_TANH,
+        ),
+        Mistake(
+            "sigmoid_overflows",
+            lstm(gate=sigmoid_by_exponentials),
             both(
-                "Right for small sums, but your tanh divides one huge exponential by another: beyond 88 they are "
-                "infinite in float32. torch has a tanh that is safe.",
-                "總和小的時候是對的，但你的 tanh 拿兩個巨大的指數相除：float32 超過 88 就是無限大。torch 有現成、安全的 tanh。",
+                "Right for small sums, but your logistic function divides one huge exponential by another: beyond 88 they are "
+                "infinite in float32. torch has one that is safe.",
+                "總和小的時候是對的，但你的 logistic 函數拿兩個巨大的指數相除：float32 超過 88 就是無限大。torch 有現成、安全的。",
             ),
         ),
     ],
@@ -1073,6 +1171,14 @@ exercise(
                 "Right for one layer. After the last token has gone through the lowest layer, the layers above it still "
                 "have to read it.",
                 "只有一層時是對的。最後一個詞元通過最底層之後，上面各層還得讀它。",
+            ),
+        ),
+        Mistake(
+            "depth_ignored",
+            lambda n_tokens, n_layers=1: (n_tokens, 1),
+            both(
+                "Right for one layer. With several, a layer needs what the layer below has put out, in an RNN and in attention.",
+                "只有一層時是對的。疊了好幾層時，每一層都要等下面那一層的輸出，RNN 和注意力都一樣。",
             ),
         ),
         Mistake(

@@ -46,6 +46,16 @@ def draw_named_sigma(draw: Draw) -> tuple[Any, ...]:
     return draw_pairs(draw, 5, 3), {"sigma_k": draw.number(2.0, 3.0)}
 
 
+THEORY_FROM_SAMPLE = both(
+    "Your theory is measured from the numbers in q and k. Theory only knows d_k and the two σ that are handed in.",
+    "你的理論值是從 q 和 k 的數字量出來的。理論只知道 d_k 和傳進來的兩個 σ。",
+)
+SCORES_SCALED = both(
+    "Your dot products are divided by √d_k already. That is the cure; here the dot products themselves are measured, as "
+    "they are.",
+    "你的內積已經除以 √d_k 了。那是後面的解法；這裡要量的是內積本身，還沒縮放。",
+)
+
 exercise(
     name="dot_product_variance",
     lesson=LESSON,
@@ -224,11 +234,28 @@ exercise(
                 float(q.shape[-1] * q.var(correction=0) * k.var(correction=0)),
                 sample_variance(q, k),
             ),
-            both(
-                "Your theory is measured from the numbers in q and k. Theory only knows d_k and the two σ that are "
-                "handed in.",
-                "你的理論值是從 q 和 k 的數字量出來的。理論只知道 d_k 和傳進來的兩個 σ。",
+            THEORY_FROM_SAMPLE,
+        ),
+        Mistake(
+            "theory_from_unbiased_sample",
+            lambda q, k, sigma_q=1.0, sigma_k=1.0: (float(q.shape[-1] * q.var() * k.var()), sample_variance(q, k)),
+            THEORY_FROM_SAMPLE,
+        ),
+        Mistake(
+            "scores_scaled",
+            lambda q, k, sigma_q=1.0, sigma_k=1.0: (
+                float(q.shape[-1] * sigma_q**2 * sigma_k**2),
+                sample_variance(q, k) / q.shape[-1],
             ),
+            SCORES_SCALED,
+        ),
+        Mistake(
+            "scores_scaled_in_theory_too",
+            lambda q, k, sigma_q=1.0, sigma_k=1.0: (
+                float(sigma_q**2 * sigma_k**2),
+                sample_variance(q, k) / q.shape[-1],
+            ),
+            SCORES_SCALED,
         ),
         Mistake(
             "parts_swapped",
@@ -377,6 +404,15 @@ exercise(
                 "Subtracting one number from a whole row changes nothing in its weights: which number helps?",
                 "數字小的時候是對的，但 float32 的 exp 超過 89 就溢位，低於 −104 則全部變成 0。"
                 "整列同減一個數，權重不變：減哪個數最好？",
+            ),
+        ),
+        Mistake(
+            "logarithms",
+            lambda scores, temperature: torch.log_softmax(scores / temperature, dim=-1),
+            both(
+                "You return the logarithms of the weights: they are negative. The weights themselves are asked for, which "
+                "are positive and sum to 1.",
+                "你回傳的是權重的對數，都是負的。這裡要的是權重本身：正的，加起來是 1。",
             ),
         ),
         Mistake(
@@ -848,6 +884,14 @@ exercise(
             ),
         ),
         Mistake(
+            "share_of_the_largest",
+            lambda p: -torch.xlogy(p, p).sum(dim=-1) / math.log(p.shape[-1]),
+            both(
+                "You divide by ln M, so that every uniform row gives 1. Here it gives ln M: the entropy is not normalised.",
+                "你除以 ln M 了，於是均勻的一列都得到 1。這裡均勻的一列要得到 ln M：熵不做正規化。",
+            ),
+        ),
+        Mistake(
             "effective_number",
             lambda p: (-torch.xlogy(p, p).sum(dim=-1)).exp(),
             both(
@@ -1154,11 +1198,11 @@ exercise(
                 renormalised(zeroed(torch.softmax(scaled_scores(q, k, temperature), dim=-1), mask)), v
             ),
             both(
-                "0/0: the weights of this row sum to 0. You hide keys after the softmax and share out what is left, and "
-                "where nothing is left, or only weights too small to be seen, there is nothing to divide by. Hide before "
-                "the softmax; a row with nothing to attend to gets zeros.",
-                "0/0：這一列的權重加起來是 0。你在 softmax 之後才遮，再把剩下的重新分配；什麼都不剩、或剩下的小到看不見時，"
-                "就沒有東西可以除了。要在 softmax 之前遮住；沒有東西可看的列要得到 0。",
+                "Rows of NaN: you hide keys after the exponentials. By then a huge hidden score has overflowed or has pushed "
+                "the open ones down to 0, and in a row with nothing to attend to there is nothing to divide by. Hide "
+                "before; such a row gets zeros.",
+                "整列變成 NaN：你在取指數之後才遮。這時很大的遮住分數已經溢位，或是把看得到的壓成 0 了；沒有東西可看的列，"
+                "則沒有東西可以除。要先遮再取指數；沒有東西可看的列要得到 0。",
             ),
         ),
         Mistake(
@@ -1205,9 +1249,9 @@ exercise(
                 torch.softmax(filled(scaled_scores(q, k, temperature), mask, -math.inf), dim=-1), v
             ),
             both(
-                "A row with nothing to attend to gives NaN: the softmax of nothing but −inf is 0/0. Such a row gets "
+                "A row with nothing to attend to gives NaN: no exponential is left in it to divide by. Such a row gets "
                 "zeros.",
-                "整列都被遮住時出現 NaN：全是 −inf 的 softmax 是 0/0。這種列要得到 0。",
+                "整列都被遮住時出現 NaN：沒有任何指數可以拿來除。這種列要得到 0。",
             ),
         ),
         Mistake(
@@ -1233,9 +1277,9 @@ exercise(
                 zeroed(torch.softmax(filled(scaled_scores(q, k, temperature), mask, -1e9), dim=-1), mask), v
             ),
             both(
-                "A fill of −1e9 does not fit into float16, whose largest number is 65504. Is there a value that every "
-                "dtype knows?",
-                "−1e9 放不進 float16，它最大的數是 65504。有沒有一個每種 dtype 都認得的值？",
+                "You hide with a large negative number like −1e9. It does not fit into float16, whose largest number is "
+                "65504. Is there a value that every dtype knows?",
+                "你用 −1e9 這類很大的負數來遮。它放不進 float16，因為 float16 最大的數是 65504。有沒有一個每種 dtype 都認得的值？",
             ),
         ),
         Mistake(
@@ -1244,6 +1288,28 @@ exercise(
             both(
                 "Right for τ = 1. Your result does not depend on the temperature.",
                 "τ = 1 時是對的。你的結果和溫度無關。",
+            ),
+        ),
+        Mistake(
+            "temperature_only_without_mask",
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                masked_weights(scaled_scores(q, k, temperature if mask is None else 1.0), mask), v
+            ),
+            both(
+                "Right without a mask. Where there is one, your result does not depend on the temperature: the two have "
+                "nothing to do with each other.",
+                "沒有遮罩時是對的。有遮罩時，你的結果就和溫度無關了：這兩件事互不相干。",
+            ),
+        ),
+        Mistake(
+            "temperature_only_with_mask",
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                masked_weights(scaled_scores(q, k, 1.0 if mask is None else temperature), mask), v
+            ),
+            both(
+                "Right with a mask. Where there is none, your result does not depend on the temperature: the two have "
+                "nothing to do with each other.",
+                "有遮罩時是對的。沒有遮罩時，你的結果就和溫度無關了：這兩件事互不相干。",
             ),
         ),
         Mistake(

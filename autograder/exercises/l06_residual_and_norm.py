@@ -3,6 +3,7 @@
 Shapes: B batch, N tokens, d_model, d_ff, d; `...` stands for leading dimensions, none included.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,11 +45,29 @@ def raised(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
-def divisor_of(variance: Tensor, eps: float, outside: bool, root: bool) -> Tensor:
-    """What mistaken norms divide by: with ε outside the root, or with no root."""
+def divisor_of(variance: Tensor, eps: float, outside: bool, root: bool, how: str = "added") -> Tensor:
+    """What mistaken norms divide by: with ε outside the root, with no root, or with ε squared or as a lower limit."""
     if not root:
         return variance + eps
+    if how == "limit of the variance":
+        return variance.clamp(min=eps).sqrt()
+    if how == "limit of the root":
+        return variance.sqrt().clamp(min=eps)
+    if how == "squared":
+        eps = eps**2
     return variance.sqrt() + eps if outside else (variance + eps).sqrt()
+
+
+EPS_AS_LIMIT = both(
+    "You use ε as a lower limit: it stands in for what is smaller and does nothing elsewhere. It is to be added "
+    "everywhere.",
+    "你把 ε 當成下限：比它小的換成它，其餘的它都不起作用。ε 應該一律加上去。",
+)
+EPS_SQUARED = both(
+    "Your ε is squared before it is added, so there is next to nothing of it. It is added as it is handed in.",
+    "你的 ε 先平方才加，幾乎等於沒有。ε 傳進來是多少，就加多少。",
+)
+EPS_MISTAKES = {"limit of the variance": EPS_AS_LIMIT, "limit of the root": EPS_AS_LIMIT, "squared": EPS_SQUARED}
 
 
 # ----------------------------------------------------------------------------------------------- feed_forward
@@ -72,6 +91,11 @@ def with_gelu(gelu: Callable[[Tensor], Tensor]) -> Callable[..., Tensor]:
         return (gelu(z) if activation == "gelu" else F.relu(z)) @ W_2 + b_2
 
     return answer
+
+
+def gelu_by_erf(factor: float) -> Callable[[Tensor], Tensor]:
+    """GELU with erf of z times a factor that should be 1/√2."""
+    return lambda z: 0.5 * z * (1 + torch.erf(z * factor))
 
 
 def draw_network(draw: Draw, *sizes: int) -> tuple[Tensor, ...]:
@@ -228,6 +252,34 @@ exercise(
                 "你的 GELU 其實是 SiLU：z 乘上 logistic 函數。GELU 用的是常態分布的累積分布函數。",
             ),
         ),
+        *(
+            Mistake(
+                f"gelu_root_{rounded:g}",
+                with_gelu(gelu_by_erf(factor)),
+                both(
+                    "Your GELU has the right form, but its √2 is rounded to a few digits. Let the machine compute the root.",
+                    "你的 GELU 形式是對的，但裡面的 √2 只取了幾位數。請讓程式自己開根號。",
+                ),
+            )
+            for rounded, factor in [(r, 1 / r) for r in (1.41, 1.414, 1.4142)] + [(r, r) for r in (0.707, 0.7071)]
+        ),
+        Mistake(
+            "gelu_root_missing",
+            with_gelu(gelu_by_erf(1.0)),
+            both(
+                "In your GELU, erf is taken of z itself. The normal distribution function is not erf alone: what must "
+                "its argument be divided by?",
+                "你的 GELU 直接對 z 取 erf。常態分布的累積分布函數不就是 erf：它的引數要先除以什麼？",
+            ),
+        ),
+        Mistake(
+            "gelu_half_missing",
+            with_gelu(lambda z: z * (1 + torch.erf(z / math.sqrt(2)))),
+            both(
+                "Your GELU is twice as large as it should be: 1 + erf goes up to 2, a distribution function up to 1.",
+                "你的 GELU 是正確值的兩倍：1 + erf 最大到 2，累積分布函數最大到 1。",
+            ),
+        ),
         Mistake(
             "residual_added",
             lambda x, W_1, b_1, W_2, b_2, activation="relu": phi(x @ W_1 + b_1, activation) @ W_2 + b_2 + x,
@@ -331,6 +383,14 @@ exercise(
             both(
                 "Your gate is ReLU (ReGLU). SwiGLU takes SiLU, which is smooth and a little negative below 0.",
                 "你的閘門是 ReLU（那是 ReGLU）。SwiGLU 用的是 SiLU，它是平滑的，0 以下會略小於 0。",
+            ),
+        ),
+        Mistake(
+            "sign_in_the_exponent",
+            gated_by(lambda z: z * torch.sigmoid(-z)),
+            both(
+                "The sign in your exponent is turned round: your gate closes for large z and opens for negative ones.",
+                "你的指數正負號反了：z 很大時閘門反而關上，z 是負的反而打開。",
             ),
         ),
         Mistake(
@@ -514,6 +574,22 @@ exercise(
             ),
         ),
         Mistake(
+            "sum_normalised",
+            lambda x, sublayer: F.layer_norm(x + sublayer(x), x.shape[-1:]),
+            both(
+                "You normalise the sum as well. That is the other half of Add & Norm, which comes in later exercises.",
+                "你連正規化也做了。那是 Add & Norm 的另一半，後面的練習才會用到。",
+            ),
+        ),
+        Mistake(
+            "input_normalised",
+            lambda x, sublayer: x + sublayer(F.layer_norm(x, x.shape[-1:])),
+            both(
+                "Your sublayer reads a normalised input. No norm is asked for here: it reads x as it is.",
+                "你的子層讀的是正規化過的輸入。這題不做正規化：它讀的就是 x。",
+            ),
+        ),
+        Mistake(
             "averaged",
             lambda x, sublayer: (x + sublayer(x)) / 2,
             both(
@@ -592,6 +668,11 @@ def mistaken_batch_norm(
     one_pass: bool = False,
     scaled: bool = True,
     whole: bool = False,
+    no_eps_in: tuple[bool, ...] = (),
+    eps_as: str = "added",
+    updated: bool = False,
+    whole_old: bool = False,
+    swapped: bool = False,
 ) -> Callable[..., Any]:
     """BatchNorm with one thing done differently; the defaults are the right ones."""
 
@@ -617,19 +698,23 @@ def mistaken_batch_norm(
         if detach:
             mean, variance = mean.detach(), variance.detach()
         own = learns or batch_in_eval
-        if not own or (running_in_training and training):
-            mean, variance = running_mean, running_var
-        divisor = divisor_of(variance, eps, outside, root)
-        y = (x - mean) / divisor
-        y = y * gamma + beta if scaled else y
-        if not learns or keep:
-            return y, running_mean, running_var
         if running_axis is None:
             new_mean, new_var = x.mean(axis, keepdim=True), x.var(axis, keepdim=True)
         else:
             new_mean, new_var = x.mean(running_axis), x.var(running_axis, correction=running_correction)
         share = 1 - momentum if reverse else momentum
-        return y, (1 - share) * running_mean + share * new_mean, (1 - share) * running_var + share * new_var
+        old = 1.0 if whole_old else 1 - share
+        running = (running_mean, running_var)
+        if learns and not keep:
+            running = (old * running_mean + share * new_mean, old * running_var + share * new_var)
+        if not own or (running_in_training and training):
+            mean, variance = running_mean, running_var
+        if updated:
+            mean, variance = running
+        divisor = divisor_of(variance, 0.0 if training in no_eps_in else eps, outside, root, eps_as)
+        y = (x - mean) / divisor
+        y = y * gamma + beta if scaled else y
+        return (y, *(running[::-1] if swapped else running))
 
     return answer
 
@@ -699,14 +784,14 @@ exercise(
         Case(
             "evaluation_eps",
             both("evaluation, momentum and eps by position", "評估模式，按位置給 momentum 與 eps"),
-            lambda d: (*draw_batch(d, 2, 3), False, 0.3, d.number(0.5, 2.0)),
+            lambda d: (*draw_batch(d, 2, 3), False, 0.3, d.number(3.0, 5.0)),
         ),
         Case("square", both("as many samples as features", "樣本數等於特徵數"), lambda d: draw_batch(d, 4, 4)),
         Case("pair", both("two samples", "只有兩個樣本"), lambda d: draw_batch(d, 2, 5), 0.5, trap=True),
         Case(
             "variance_near_eps",
             both("variances near eps", "變異數和 eps 差不多大"),
-            lambda d: draw_batch(d, 6, 3, 0.0, 3e-3),
+            lambda d: draw_batch(d, 6, 3, 0.0, 2e-3),
             trap=True,
         ),
         Case(
@@ -794,6 +879,33 @@ exercise(
             ),
         ),
         Mistake(
+            "updated_statistics_in_training",
+            mistaken_batch_norm(updated=True),
+            both(
+                "In training you update the running values first and then normalise with them. y takes the mean and "
+                "variance of the batch itself; was a name used twice?",
+                "訓練時，你先更新累積值，再用新的累積值做正規化。y 要用這一批自己的平均與變異數；是不是同一個名稱用了兩次？",
+            ),
+        ),
+        Mistake(
+            "old_value_kept_whole",
+            mistaken_batch_norm(whole_old=True),
+            both(
+                "Your running values keep the whole old value and add a share of the batch, so they grow without end. The "
+                "two shares sum to 1.",
+                "你的累積值保留了整個舊值，再加上這一批的一部分，會愈加愈大。兩邊的比重加起來應該是 1。",
+            ),
+        ),
+        Mistake(
+            "running_values_swapped",
+            mistaken_batch_norm(swapped=True),
+            both(
+                "The new running mean and the new running variance have changed places: first y, then the mean, then the "
+                "variance.",
+                "新的 running_mean 和 running_var 對調了：先 y，再平均，最後變異數。",
+            ),
+        ),
+        Mistake(
             "running_statistics_kept",
             mistaken_batch_norm(keep=True),
             both(
@@ -830,6 +942,34 @@ exercise(
                 "where σ is small.",
                 "你的 ε 在根號外面，和講義一樣。這裡的 ε 要加在變異數上；σ 很小時兩者差很多。",
             ),
+        ),
+        Mistake(
+            "eps_missing_in_training",
+            mistaken_batch_norm(no_eps_in=(True,)),
+            both(
+                "In training your y does not depend on the eps that is handed in; in evaluation it does, as it should.",
+                "訓練時，你的 y 和傳進來的 eps 無關；評估時有用到，那是對的。",
+            ),
+        ),
+        Mistake(
+            "eps_missing_in_evaluation",
+            mistaken_batch_norm(no_eps_in=(False,)),
+            both(
+                "In evaluation your y does not depend on the eps that is handed in. The formula for y is the same in both.",
+                "評估時，你的 y 和傳進來的 eps 無關。兩種情形的 y 是同一個公式。",
+            ),
+        ),
+        Mistake(
+            "eps_missing",
+            mistaken_batch_norm(no_eps_in=(True, False)),
+            both(
+                "There is no ε under your root, in training as in evaluation: where a variance is near 0, that shows.",
+                "你的根號裡沒有 ε，訓練和評估都是：變異數接近 0 時就看得出來。",
+            ),
+        ),
+        *(
+            Mistake(f"eps_{name.replace(' ', '_')}", mistaken_batch_norm(eps_as=name), message)
+            for name, message in EPS_MISTAKES.items()
         ),
         Mistake(
             "eps_ignored",
@@ -912,6 +1052,7 @@ def mistaken_layer_norm(
     one_pass: bool = False,
     wide: bool = True,
     fixed_eps: float | None = None,
+    eps_as: str = "added",
     detach: bool = False,
     scale: str = "both",
 ) -> Callable[..., Tensor]:
@@ -931,10 +1072,12 @@ def mistaken_layer_norm(
             variance = z.square().mean(axes, keepdim=True) - mean.square()
         if detach:
             mean, variance = mean.detach(), variance.detach()
-        divisor = divisor_of(variance, eps, outside, root)
+        divisor = divisor_of(variance, eps, outside, root, eps_as)
         normalised = ((z - mean) if centre else z) / divisor
         if scale == "none":
             return normalised.to(x.dtype)
+        if scale == "swapped":
+            return (normalised * beta + gamma).to(x.dtype)
         if scale == "gamma":
             return (normalised * gamma).to(x.dtype)
         if scale == "shifted first":
@@ -989,7 +1132,7 @@ exercise(
             "large_eps",
             both("another eps", "其他的 eps"),
             lambda d: (*draw_rows(d, 3, 6), d.number(0.5, 2.0)),
-            1.5,
+            2.5,
         ),
         Case(
             "variance_near_eps",
@@ -1004,11 +1147,12 @@ exercise(
             0.5,
             trap=True,
         ),
-        Case("far_mean", both("means of ten thousand", "平均約一萬"), draw_far_rows, trap=True),
-        Case("constant_row", both("a row of equal numbers", "有一列全是同一個數"), draw_constant_row, trap=True),
-        *half_precision(draw_large_halves, 0.75),
-        noncontiguous(lambda d: draw_rows(d, 4, 6), 0.75),
-        float64(lambda d: draw_rows(d, 3, 5), 0.75),
+        # The lesson's traps weigh more than the demands that hold everywhere.
+        Case("far_mean", both("means of ten thousand", "平均約一萬"), draw_far_rows, 2, trap=True),
+        Case("constant_row", both("a row of equal numbers", "有一列全是同一個數"), draw_constant_row, 0.5, trap=True),
+        *half_precision(draw_large_halves, 1.25),
+        noncontiguous(lambda d: draw_rows(d, 4, 6), 0.5),
+        float64(lambda d: draw_rows(d, 3, 5), 0.5),
         gradients(lambda d: draw_rows(d, 3, 4)),
     ],
     mistakes=[
@@ -1085,6 +1229,10 @@ exercise(
                 "少了 ε：一列全是同一個數時 σ = 0，就變成 0/0。",
             ),
         ),
+        *(
+            Mistake(f"eps_{name.replace(' ', '_')}", mistaken_layer_norm(eps_as=name), message)
+            for name, message in EPS_MISTAKES.items()
+        ),
         Mistake(
             "eps_ignored",
             mistaken_layer_norm(fixed_eps=1e-5),
@@ -1107,6 +1255,11 @@ exercise(
             ),
         ),
         Mistake("shift_missing", mistaken_layer_norm(scale="gamma"), both("β is missing.", "少了 β。")),
+        Mistake(
+            "scale_and_shift_swapped",
+            mistaken_layer_norm(scale="swapped"),
+            both("γ and β have changed places: γ scales, β shifts.", "γ 和 β 對調了：γ 負責縮放，β 負責平移。"),
+        ),
         Mistake(
             "shifted_before_scaling",
             mistaken_layer_norm(scale="shifted first"),
@@ -1141,11 +1294,13 @@ def mistaken_rms_norm(
     plus_one: bool = False,
     root: bool = True,
     fixed_eps: float | None = None,
+    eps_as: str = "added",
     detach: bool = False,
     scaled: bool = True,
     batch: bool = False,
     whole: bool = False,
     sizes: bool = False,
+    deviation: int | None = None,
 ) -> Callable[..., Tensor]:
     """RMSNorm with one thing done differently; the defaults are the right ones."""
 
@@ -1163,9 +1318,11 @@ def mistaken_rms_norm(
         squares = z.square().sum(axes, keepdim=True) if total else z.square().mean(axes, keepdim=True)
         if sizes:
             squares = z.abs().mean(axes, keepdim=True).square()
+        if deviation is not None:
+            squares = z.var(axes, correction=deviation, keepdim=True)
         if detach:
             squares = squares.detach()
-        divisor = divisor_of(squares, eps, outside, root)
+        divisor = divisor_of(squares, eps, outside, root, eps_as)
         normalised = z / divisor
         if not scaled:
             return normalised.to(x.dtype)
@@ -1183,6 +1340,12 @@ def draw_zero_row(draw: Draw) -> tuple[Any, ...]:
     x[1] = 0.0
     return x, gamma
 
+
+DIVIDES_BY_DEVIATION = both(
+    "You divide by the standard deviation, so a mean is subtracted inside your divisor. RMSNorm knows no mean, above as "
+    "below: squares of x itself.",
+    "你除以的是標準差，分母裡還是減了平均。RMSNorm 的分子和分母都不看平均：要平方的是 x 本身。",
+)
 
 exercise(
     name="rms_norm",
@@ -1278,6 +1441,12 @@ exercise(
                 "少了 ε，和講義的公式一樣：零向量會變成 0/0。",
             ),
         ),
+        *(
+            Mistake(f"eps_{name.replace(' ', '_')}", mistaken_rms_norm(eps_as=name), message)
+            for name, message in EPS_MISTAKES.items()
+        ),
+        Mistake("divides_by_deviation", mistaken_rms_norm(deviation=0), DIVIDES_BY_DEVIATION),
+        Mistake("divides_by_unbiased_deviation", mistaken_rms_norm(deviation=1), DIVIDES_BY_DEVIATION),
         Mistake(
             "eps_ignored",
             mistaken_rms_norm(fixed_eps=1e-6),
@@ -1574,6 +1743,31 @@ exercise(
             both(
                 "In your post form the norm acts on the branch alone. It comes after the sum, on the whole stream.",
                 "你的 post 只對分支做正規化。它應該在相加之後，作用在整條主幹上。",
+            ),
+        ),
+        Mistake(
+            "norm_after_branch_in_pre",
+            placed(right_post, lambda x, sublayer, norm: x + norm(sublayer(x))),
+            both(
+                "In your pre form the norm acts on what the sublayer returns. It acts on what the sublayer reads.",
+                "你的 pre 正規化的是子層的輸出。要正規化的是子層讀進去的東西。",
+            ),
+        ),
+        Mistake(
+            "skip_normed_in_pre",
+            placed(right_post, lambda x, sublayer, norm: norm(x) + sublayer(x)),
+            both(
+                "In your pre form the norm stands on the skip, and the sublayer reads x as it was. It is the other way "
+                "round.",
+                "你的 pre 把正規化放在捷徑上，子層讀的卻是原來的 x。應該反過來。",
+            ),
+        ),
+        Mistake(
+            "skip_normed_in_post",
+            placed(lambda x, sublayer, norm: norm(x) + sublayer(x), right_pre),
+            both(
+                "In your post form only the skip is normalised, before the sum. The sum is what gets normalised.",
+                "你的 post 在相加之前只正規化了捷徑。要正規化的是相加之後的和。",
             ),
         ),
         Mistake(

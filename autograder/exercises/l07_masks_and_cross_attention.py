@@ -47,6 +47,11 @@ UPSIDE_DOWN = both(
     "itself. Which of the two is the future of position i, a smaller j or a larger one?",
     "你的遮罩上下顛倒了，和那篇文章一樣：第一個位置看得到後面的一切，最後一個只看得到自己。對位置 i 來說，j 比較小的是未來，還是 j 比較大的？",
 )
+NEVER_NEGATIVE = both(
+    "Right up to as many queries as keys. With more queries than keys the last query must still stand at the last key, so "
+    "the first ones stand before all keys and see nothing.",
+    "查詢不比鍵多時是對的。查詢比鍵多時，最後一個查詢還是要站在最後一個鍵，所以最前面的查詢排在所有鍵之前，什麼都看不到。",
+)
 NOT_BOOLEAN = both(
     "Your entries are numbers, ones and zeros. A mask of this course is Boolean: True where a query may attend.",
     "你的遮罩裡是數字 1 和 0。這門課的遮罩是布林張量：可以看的地方是 True。",
@@ -116,6 +121,13 @@ exercise(
                 "the end of the keys, so the last query sees them all.",
                 "N = M 時是對的。鍵比查詢多時，你讓查詢從第一個鍵算起；其實查詢排在鍵的尾端，最後一個查詢要看得到所有的鍵。",
             ),
+        ),
+        Mistake(
+            "shift_never_negative",
+            lambda n_queries, n_keys=None, device=None: (
+                key_minus_query(n_queries, n_keys, max(0, (n_keys or n_queries) - n_queries)) <= 0
+            ),
+            NEVER_NEGATIVE,
         ),
         Mistake(
             "shift_reversed",
@@ -234,12 +246,6 @@ def draw_other_pad(draw: Draw) -> tuple[Tensor, int]:
     return tokens[:, draw.permutation(6)], pad_id
 
 
-MISSING_AXES = both(
-    "Right entries, but the axes for heads and queries are missing, so the batch axis would land on the queries when the "
-    "mask meets scores [B, h, N, M].",
-    "內容是對的，但少了頭與查詢的軸；遮罩碰到 [B, h, N, M] 的分數時，批次的軸就會對到查詢去。",
-)
-
 exercise(
     name="padding_mask",
     lesson=LESSON,
@@ -291,8 +297,24 @@ exercise(
                 "你的遮罩把填補的地方設成 True，那是 nn.MultiheadAttention 的 key_padding_mask 的規矩。在這門課，True 代表可以看。",
             ),
         ),
-        Mistake("missing_axes", lambda tokens, pad_id=0: tokens != pad_id, MISSING_AXES),
-        Mistake("missing_axis", lambda tokens, pad_id=0: (tokens != pad_id)[:, None, :], MISSING_AXES),
+        Mistake(
+            "missing_axes",
+            lambda tokens, pad_id=0: tokens != pad_id,
+            both(
+                "Right entries, but the axes for heads and queries are missing, so the batch axis would land on the "
+                "queries when the mask meets scores [B, h, N, M].",
+                "內容是對的，但少了頭與查詢的軸；遮罩碰到 [B, h, N, M] 的分數時，批次的軸就會對到查詢去。",
+            ),
+        ),
+        Mistake(
+            "missing_axis",
+            lambda tokens, pad_id=0: (tokens != pad_id)[:, None, :],
+            both(
+                "Right entries, but one axis is missing, so the batch axis would land on the heads when the mask meets "
+                "scores [B, h, N, M].",
+                "內容是對的，但還少一個軸；遮罩碰到 [B, h, N, M] 的分數時，批次的軸就會對到頭去。",
+            ),
+        ),
         Mistake(
             "hides_queries",
             lambda tokens, pad_id=0: (tokens != pad_id)[:, None, :, None],
@@ -447,6 +469,19 @@ def draw_equal_scores(draw: Draw) -> tuple[Tensor, Tensor]:
     return scores, mask
 
 
+def small_number_added(scores: Tensor, mask: Tensor, small: float) -> Tensor:
+    """A softmax among the visible whose sum is kept from 0 by a small number."""
+    hidden = scores.masked_fill(~mask, -math.inf)
+    top = hidden.amax(dim=-1, keepdim=True).detach()
+    e = torch.exp(hidden - top.masked_fill(top.isinf(), 0.0))
+    return e / (e.sum(dim=-1, keepdim=True) + small)
+
+
+ZERO_TIMES_INFINITY = both(
+    "NaN everywhere: you multiply the mask by −inf, and where nothing is hidden that is 0 times infinity. Put −inf in the "
+    "hidden places only.",
+    "到處都是 NaN：你用遮罩去乘 −inf，沒遮住的地方就是 0 乘以無限大。−inf 只能放在被遮住的地方。",
+)
 EMPTY_ROW_LABEL = both("a row with nothing visible", "有一列什麼都看不到")
 
 exercise(
@@ -531,9 +566,11 @@ exercise(
             "minus_1e9",
             lambda scores, mask: filled_softmax(scores, mask, -1e9),
             both(
-                "The hidden scores become −1e9. In a row with nothing visible they are then all equal and the row averages "
-                "what it must not see; and float16 ends at 65504, so there it does not even run.",
-                "你把被遮住的分數換成 −1e9。整列都看不到時，它們全部相等，這一列就平均了不該看的東西；而 float16 最大只到 65504，連跑都跑不動。",
+                "The hidden scores become a large negative number like −1e9. In a row with nothing visible they are then "
+                "all equal and the row averages what it must not see; and float16 ends at 65504, so there it does not "
+                "even run.",
+                "你把被遮住的分數換成 −1e9 這類很大的負數。整列都看不到時，它們全部相等，這一列就平均了不該看的東西；"
+                "而 float16 最大只到 65504，連跑都跑不動。",
             ),
         ),
         Mistake(
@@ -558,17 +595,17 @@ exercise(
             "minus_1e9_in_half",
             lambda scores, mask: filled_softmax(scores, mask, -1e9).masked_fill(~mask, 0.0),
             both(
-                "A fill of −1e9 does not fit into float16, whose largest number is 65504. Is there a value that every "
-                "dtype knows?",
-                "−1e9 放不進 float16，它最大的數是 65504。有沒有一個每種 dtype 都認得的值？",
+                "You hide with a large negative number like −1e9. It does not fit into float16, whose largest number is "
+                "65504. Is there a value that every dtype knows?",
+                "你用 −1e9 這類很大的負數來遮。它放不進 float16，因為 float16 最大的數是 65504。有沒有一個每種 dtype 都認得的值？",
             ),
         ),
         Mistake(
             "masked_row_nan",
             lambda scores, mask: filled_softmax(scores, mask, -math.inf),
             both(
-                "A row with nothing visible gives NaN: the softmax of nothing but −inf is 0/0. Such a row gets zeros.",
-                "整列都看不到時出現 NaN：全是 −inf 的 softmax 是 0/0。這種列要得到 0。",
+                "A row with nothing visible gives NaN: no exponential is left in it to divide by. Such a row gets zeros.",
+                "整列都看不到時出現 NaN：沒有任何指數可以拿來除。這種列要得到 0。",
             ),
         ),
         Mistake(
@@ -601,9 +638,10 @@ exercise(
             "renormalised_after_softmax",
             lambda scores, mask: renormalised(cleared_softmax(scores, mask)),
             both(
-                "0/0: you hide after the softmax and share out what is left. Where nothing is left, or only weights too "
-                "small to be seen beside a huge hidden score, there is nothing to divide by. Hide before the softmax.",
-                "0/0：你在 softmax 之後才遮，再把剩下的重新分配。什麼都不剩、或剩下的被遮住的大分數壓到小得看不見時，就沒有東西可以除了。要在 softmax 之前遮住。",
+                "Rows of NaN: you hide after the exponentials. By then a huge hidden score has overflowed or has pushed "
+                "the visible ones down to 0, and in a row with nothing visible there is nothing to divide by. Hide before.",
+                "整列變成 NaN：你在取指數之後才遮。這時很大的遮住分數已經溢位，或是把看得到的壓成 0 了；什麼都看不到的列，"
+                "則沒有東西可以除。要先遮再取指數。",
             ),
         ),
         Mistake(
@@ -614,6 +652,35 @@ exercise(
                 "that you subtract must be that of the visible scores.",
                 "被遮住的分數遠大於同列其他分數時，看得到的那些指數全變成 0。要減的最大值，只能從看得到的分數裡找。",
             ),
+        ),
+        Mistake(
+            "maximum_of_the_hidden_with_a_floor",
+            lambda scores, mask: (
+                cleared_softmax(scores, mask)
+                / cleared_softmax(scores, mask).sum(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).tiny)
+            ),
+            both(
+                "Where a hidden score is the largest of its row by far, your visible weights are all 0: the hidden one "
+                "took part in the maximum or in the softmax before it was taken away.",
+                "被遮住的分數遠大於同列其他分數時，看得到的權重全變成 0：它被拿掉之前，已經參與了最大值或 softmax。",
+            ),
+        ),
+        *(
+            Mistake(
+                f"small_number_in_the_sum_{small:g}",
+                lambda scores, mask, small=small: small_number_added(scores, mask, small),
+                both(
+                    "You add a small number to the sum of the exponentials, and every weight comes out too small by that "
+                    "share; in float64 it shows. Only a row with nothing visible needs help.",
+                    "你在指數的和加了一個小數，於是每個權重都小了一點，float64 看得出來。需要幫忙的只有什麼都看不到的列。",
+                ),
+            )
+            for small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
+        ),
+        Mistake(
+            "zero_times_infinity",
+            lambda scores, mask: torch.softmax(scores + (~mask) * -math.inf, dim=-1),
+            ZERO_TIMES_INFINITY,
         ),
         Mistake(
             "softmax_over_queries",
@@ -690,15 +757,18 @@ def visible_keys(q: Tensor, k: Tensor, key_mask: Tensor | None, is_causal: bool)
 
 Softmax = Callable[[Tensor, Tensor], Tensor]
 Visible = Callable[[Tensor, Tensor, Tensor | None, bool], Tensor]
+Divisor = Callable[[Tensor, Tensor, Tensor], float]
 
 
-def attention_with(softmax: Softmax = masked_softmax, visible: Visible = visible_keys, scale: bool = True) -> Any:
+def attention_with(
+    softmax: Softmax = masked_softmax, visible: Visible = visible_keys, divisor: Divisor | None = None
+) -> Any:
     """An attention like the reference, with one part exchanged for a wrong one."""
 
     def answer(
         q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None = None, is_causal: bool = False
     ) -> tuple[Tensor, Tensor]:
-        scores = scaled_scores(q, k) if scale else q @ k.mT
+        scores = scaled_scores(q, k) if divisor is None else q @ k.mT / divisor(q, k, v)
         return mixed(softmax(scores, visible(q, k, key_mask, is_causal)), v)
 
     return answer
@@ -725,6 +795,13 @@ def from_top_left(q: Tensor, k: Tensor, key_mask: Tensor | None, is_causal: bool
     if not is_causal:
         return visible_keys(q, k, key_mask, False)
     causal = key_minus_query(q.shape[-2], k.shape[-2], 0) <= 0
+    return causal if key_mask is None else causal & key_mask[:, None, None, :]
+
+
+def never_before_the_first(q: Tensor, k: Tensor, key_mask: Tensor | None, is_causal: bool) -> Tensor:
+    if not is_causal:
+        return visible_keys(q, k, key_mask, False)
+    causal = key_minus_query(q.shape[-2], k.shape[-2], max(0, k.shape[-2] - q.shape[-2])) <= 0
     return causal if key_mask is None else causal & key_mask[:, None, None, :]
 
 
@@ -921,6 +998,7 @@ exercise(
                 "N = M 時是對的。鍵比查詢多時，你讓查詢從第一個鍵算起；其實查詢排在尾端，最後一個查詢看得到所有的鍵。",
             ),
         ),
+        Mistake("shift_never_negative", attention_with(visible=never_before_the_first), NEVER_NEGATIVE),
         Mistake(
             "upside_down",
             attention_with(visible=from_above),
@@ -950,9 +1028,10 @@ exercise(
             "minus_1e9",
             attention_with(softmax=lambda scores, mask: filled_softmax(scores, mask, -1e9)),
             both(
-                "The hidden scores become −1e9. A query that sees nothing then averages what it must not see; and in "
-                "float16, which ends at 65504, it does not even run.",
-                "你把被遮住的分數換成 −1e9。什麼都看不到的查詢，就平均了不該看的東西；而 float16 最大只到 65504，連跑都跑不動。",
+                "The hidden scores become a large negative number like −1e9. A query that sees nothing then averages what "
+                "it must not see; and in float16, which ends at 65504, it does not even run.",
+                "你把被遮住的分數換成 −1e9 這類很大的負數。什麼都看不到的查詢，就平均了不該看的東西；"
+                "而 float16 最大只到 65504，連跑都跑不動。",
             ),
         ),
         Mistake(
@@ -968,10 +1047,15 @@ exercise(
             "masked_row_nan",
             attention_with(softmax=lambda scores, mask: filled_softmax(scores, mask, -math.inf)),
             both(
-                "A query that sees nothing gives NaN: the softmax of nothing but −inf is 0/0. Its weights and output are "
+                "A query that sees nothing gives NaN: no exponential is left to divide by. Its weights and output are "
                 "zeros.",
-                "什麼都看不到的查詢得到 NaN：全是 −inf 的 softmax 是 0/0。它的權重和輸出都要是 0。",
+                "什麼都看不到的查詢得到 NaN：沒有任何指數可以拿來除。它的權重和輸出都要是 0。",
             ),
+        ),
+        Mistake(
+            "zero_times_infinity",
+            attention_with(softmax=lambda scores, mask: torch.softmax(scores + (~mask) * -math.inf, dim=-1)),
+            ZERO_TIMES_INFINITY,
         ),
         Mistake(
             "nan_repaired_afterwards",
@@ -992,8 +1076,32 @@ exercise(
         ),
         Mistake(
             "scale_missing",
-            attention_with(scale=False),
+            attention_with(divisor=lambda q, k, v: 1.0),
             both("Your scores are not divided by √d_k (lesson 03).", "你的分數沒有除以 √d_k（第 03 課）。"),
+        ),
+        Mistake(
+            "scale_number_of_keys",
+            attention_with(divisor=lambda q, k, v: math.sqrt(k.shape[-2])),
+            both(
+                "You take the number of keys for the scale. What counts is how long one key is, not how many there are.",
+                "你拿鍵的個數來縮放。要看的是一個鍵有多長，不是有幾個鍵。",
+            ),
+        ),
+        Mistake(
+            "scale_d_v",
+            attention_with(divisor=lambda q, k, v: math.sqrt(v.shape[-1])),
+            both(
+                "You take the length of the values for the scale. Scores are products of queries and keys: theirs counts.",
+                "你拿值的長度來縮放。分數是查詢與鍵的內積，要看的是它們的長度。",
+            ),
+        ),
+        Mistake(
+            "scale_d_k",
+            attention_with(divisor=lambda q, k, v: q.shape[-1]),
+            both(
+                "You divide by d_k itself, so the weights come out too even (lesson 03).",
+                "你除的是 d_k 本身，權重變得太平均（第 03 課）。",
+            ),
         ),
         Mistake(
             "parts_swapped",
@@ -1033,6 +1141,7 @@ exercise(
 # ---------------------------------------------------------------------------------------------- find_the_leak
 
 LEAK = 1e-8
+COARSE = (1e-2, 1e-3, 1e-4)  # thresholds that miss faint leaks
 Model = Callable[[Tensor], Tensor]
 
 
@@ -1147,15 +1256,15 @@ exercise(
             trap=True,
         ),
         leaky(
-            both("a leak a thousand times fainter, LayerNorm at the output", "微弱千倍的洩漏，輸出有 LayerNorm"),
+            both("a leak ten thousand times fainter, LayerNorm at the output", "微弱一萬倍的洩漏，輸出有 LayerNorm"),
             "faint_output_norm",
-            lambda d: draw_model(d, causal_strength(6, 1e-3, one_entry(d, 6)), "output"),
+            lambda d: draw_model(d, causal_strength(6, 1e-4, one_entry(d, 6)), "output"),
             trap=True,
         ),
         leaky(
-            both("a leak a thousand times fainter, LayerNorm at the input", "微弱千倍的洩漏，輸入有 LayerNorm"),
+            both("a leak ten thousand times fainter, LayerNorm at the input", "微弱一萬倍的洩漏，輸入有 LayerNorm"),
             "faint_input_norm",
-            lambda d: draw_model(d, causal_strength(5, 1e-3), "input", d=3, d_out=4),
+            lambda d: draw_model(d, causal_strength(5, 1e-4), "input", d=3, d_out=4),
             trap=True,
         ),
         leaky(
@@ -1218,6 +1327,20 @@ exercise(
                 "你回報的是過去，那是可以看的。洩漏在對角線的另一邊。",
             ),
         ),
+        *(
+            Mistake(
+                f"threshold_{threshold:g}",
+                lambda model, x, threshold=threshold: (derivatives(model, x).abs().amax(dim=(1, 3)) > threshold).triu(
+                    1
+                ),
+                both(
+                    "A faint leak is a leak: training will find it. Your threshold is far above the 1e-8 asked for.",
+                    "微弱的洩漏也是洩漏，訓練會把它找出來。你的門檻比題目的 1e-8 高太多了。",
+                ),
+                same_as=tuple(f"threshold_{other:g}" for other in COARSE if other != threshold),
+            )
+            for threshold in COARSE  # before those that may miss the same faint leaks for other reasons
+        ),
         Mistake(
             "sums_the_outputs",
             lambda model, x: (derivatives(model, x).sum(dim=1).abs().amax(dim=-1) > LEAK).triu(1),
@@ -1259,14 +1382,6 @@ exercise(
             both(
                 "You look at one component only, of the output row or of the input row. A leak may sit in any of them.",
                 "輸出或輸入的那一列，你只看了一個分量。洩漏可能藏在任何一個分量裡。",
-            ),
-        ),
-        Mistake(
-            "coarse_threshold",
-            lambda model, x: (derivatives(model, x).abs().amax(dim=(1, 3)) > 0.01).triu(1),
-            both(
-                "A faint leak is a leak: training will find it. Your threshold is far above the 1e-8 asked for.",
-                "微弱的洩漏也是洩漏，訓練會把它找出來。你的門檻比題目的 1e-8 高太多了。",
             ),
         ),
         Mistake(
@@ -1327,13 +1442,15 @@ def as_mask(scores: Tensor, key_mask: Tensor | None) -> Tensor:
     return torch.ones_like(scores, dtype=torch.bool) if key_mask is None else key_mask[:, None, :].expand(scores.shape)
 
 
-def cross_with(softmax: Softmax = masked_softmax, divisor: Callable[[Tensor, Tensor], float] | None = None) -> Any:
+def cross_with(softmax: Softmax = masked_softmax, divisor: Divisor | None = None) -> Any:
     """A cross-attention like the reference, with the softmax or the scale exchanged for a wrong one."""
 
     def answer(
         x: Tensor, memory: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, key_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        scores = (x @ w_q) @ (memory @ w_k).mT / (math.sqrt(w_q.shape[-1]) if divisor is None else divisor(x, w_q))
+        scores = (
+            (x @ w_q) @ (memory @ w_k).mT / (math.sqrt(w_q.shape[-1]) if divisor is None else divisor(x, memory, w_q))
+        )
         return mixed(softmax(scores, as_mask(scores, key_mask)), memory @ w_v)
 
     return answer
@@ -1379,6 +1496,18 @@ def draw_cross(
         draw.normal(d_mem, d_k, std=1.3 / math.sqrt(d_mem)),
         draw.normal(d_mem, d_v, std=1 / math.sqrt(d_mem)),
     )
+
+
+def top_left_of(scores: Tensor) -> Tensor:
+    N, M = scores.shape[-2:]
+    return key_minus_query(N, M, 0) <= 0
+
+
+CAUSAL_TOO = both(
+    "You put a causal mask on the memory. The whole source is known before the first word is written: nothing there is the "
+    "future.",
+    "你在 memory 上加了因果遮罩。寫第一個字之前，整個來源就已經知道了：那裡沒有未來可言。",
+)
 
 
 def draw_all_padding_memory(draw: Draw) -> tuple[Tensor, ...]:
@@ -1490,11 +1619,12 @@ exercise(
         Mistake(
             "causal_too",
             cross_with(lambda scores, mask: masked_softmax(scores, mask & causal_mask(*scores.shape[-2:]))),
-            both(
-                "You put a causal mask on the memory. The whole source is known before the first word is written: nothing "
-                "there is the future.",
-                "你在 memory 上加了因果遮罩。寫第一個字之前，整個來源就已經知道了：那裡沒有未來可言。",
-            ),
+            CAUSAL_TOO,
+        ),
+        Mistake(
+            "causal_from_top_left",
+            cross_with(lambda scores, mask: masked_softmax(scores, mask & top_left_of(scores))),
+            CAUSAL_TOO,
         ),
         Mistake(
             "softmax_over_queries",
@@ -1532,18 +1662,19 @@ exercise(
             "masked_row_nan",
             cross_with(lambda scores, mask: filled_softmax(scores, mask, -math.inf)),
             both(
-                "A memory of nothing but padding gives NaN: the softmax of nothing but −inf is 0/0. Weights and output "
-                "are zeros there.",
-                "memory 全部是填補時出現 NaN：全是 −inf 的 softmax 是 0/0。這時權重和輸出都要是 0。",
+                "A memory of nothing but padding gives NaN: no exponential is left to divide by. Weights and output are "
+                "zeros there.",
+                "memory 全部是填補時出現 NaN：沒有任何指數可以拿來除。這時權重和輸出都要是 0。",
             ),
         ),
         Mistake(
             "minus_1e9",
             cross_with(lambda scores, mask: filled_softmax(scores, mask, -1e9)),
             both(
-                "The hidden scores become −1e9. A memory of nothing but padding is then averaged; and in float16, which "
-                "ends at 65504, it does not even run.",
-                "你把被遮住的分數換成 −1e9。memory 全部是填補時，填補就被平均了；而 float16 最大只到 65504，連跑都跑不動。",
+                "The hidden scores become a large negative number like −1e9. A memory of nothing but padding is then "
+                "averaged; and in float16, which ends at 65504, it does not even run.",
+                "你把被遮住的分數換成 −1e9 這類很大的負數。memory 全部是填補時，填補就被平均了；"
+                "而 float16 最大只到 65504，連跑都跑不動。",
             ),
         ),
         Mistake(
@@ -1556,17 +1687,39 @@ exercise(
         ),
         Mistake(
             "scale_missing",
-            cross_with(divisor=lambda x, w_q: 1.0),
+            cross_with(divisor=lambda x, memory, w_q: 1.0),
             both("Your scores are not divided by √d_k (lesson 03).", "你的分數沒有除以 √d_k（第 03 課）。"),
         ),
         Mistake(
             "scale_d_model",
-            cross_with(divisor=lambda x, w_q: math.sqrt(x.shape[-1])),
+            cross_with(divisor=lambda x, memory, w_q: math.sqrt(x.shape[-1])),
             both(
                 "You divide by the root of the width of x. The scores are products of projected queries and keys: their "
                 "length counts.",
                 "你除的是 x 寬度的平方根。分數是投影後的查詢與鍵的內積，要看的是它們的長度。",
             ),
+        ),
+        Mistake(
+            "scale_number_of_keys",
+            cross_with(divisor=lambda x, memory, w_q: math.sqrt(memory.shape[1])),
+            both(
+                "You take the number of places in memory for the scale. What counts is how long one key is, not how many "
+                "there are.",
+                "你拿 memory 有幾個位置來縮放。要看的是一個鍵有多長，不是有幾個鍵。",
+            ),
+        ),
+        Mistake(
+            "scale_d_k",
+            cross_with(divisor=lambda x, memory, w_q: w_q.shape[-1]),
+            both(
+                "You divide by d_k itself, so the weights come out too even (lesson 03).",
+                "你除的是 d_k 本身，權重變得太平均（第 03 課）。",
+            ),
+        ),
+        Mistake(
+            "zero_times_infinity",
+            cross_with(lambda scores, mask: torch.softmax(scores + (~mask) * -math.inf, dim=-1)),
+            ZERO_TIMES_INFINITY,
         ),
         Mistake(
             "residual_added",
@@ -1726,6 +1879,57 @@ def last_norm_missing(
     return x + self.feeds(x)
 
 
+def cross_first_with_its_norm(
+    self: Any, x: Tensor, memory: Tensor, target_mask: Tensor | None, memory_mask: Tensor | None
+) -> Any:
+    x = self.norm2(x + self.reads(x, memory, memory_mask))
+    x = self.norm1(x + self.reads_itself(x, target_mask))
+    return self.norm3(x + self.feeds(x))
+
+
+def asks_with_the_input(
+    self: Any, x: Tensor, memory: Tensor, target_mask: Tensor | None, memory_mask: Tensor | None
+) -> Any:
+    y = self.norm1(x + self.reads_itself(x, target_mask))
+    y = self.norm2(y + self.reads(x, memory, memory_mask))
+    return self.norm3(y + self.feeds(y))
+
+
+def without_residual(sublayer: int) -> Callable[..., Any]:
+    """The layer with the residual connection of one sublayer left out."""
+
+    def forward(self: Any, x: Tensor, memory: Tensor, target_mask: Tensor | None, memory_mask: Tensor | None) -> Any:
+        x = self.norm1(self.reads_itself(x, target_mask) + (0 if sublayer == 1 else x))
+        x = self.norm2(self.reads(x, memory, memory_mask) + (0 if sublayer == 2 else x))
+        return self.norm3(self.feeds(x) + (0 if sublayer == 3 else x))
+
+    return forward
+
+
+def with_norms(*order: int) -> Callable[..., Any]:
+    """The layer with its norms in another order."""
+
+    def forward(self: Any, x: Tensor, memory: Tensor, target_mask: Tensor | None, memory_mask: Tensor | None) -> Any:
+        first, second, third = (getattr(self, f"norm{i}") for i in order)
+        x = first(x + self.reads_itself(x, target_mask))
+        x = second(x + self.reads(x, memory, memory_mask))
+        return third(x + self.feeds(x))
+
+    return forward
+
+
+def with_masks_turned(which: str) -> Callable[..., Any]:
+    """The layer with one of its masks, or both, the wrong way round."""
+
+    def turned(mask: Tensor | None, name: str) -> Tensor | None:
+        return mask if mask is None or name not in which else ~mask
+
+    def forward(self: Any, x: Tensor, memory: Tensor, target_mask: Tensor | None, memory_mask: Tensor | None) -> Any:
+        return self.layer(x, memory, turned(target_mask, "target"), turned(memory_mask, "memory"))
+
+    return forward
+
+
 def draw_layer(draw: Draw, h: int, d_head: int, d_ff: int) -> tuple[tuple[int, int, int], dict[str, Tensor]]:
     """Sizes, and weights large enough for every part to show; norms whose scales and shifts differ."""
     d = h * d_head
@@ -1750,6 +1954,17 @@ def draw_decoding(
 ) -> tuple[Any, ...]:
     d = h * d_head
     return *draw_layer(draw, h, d_head, d_ff), draw.normal(B, N, d), draw.normal(B, M, d)
+
+
+def draw_after_norm(draw: Draw, i: int, N: int, M: int, same: bool = False) -> tuple[Any, ...]:
+    """Norm i has scale 0: what stands before it does not show. With one and the same shift for all columns, the third
+    residual connection does not show either: the next norm takes away what all columns share.
+    """
+    sizes, state, *inputs = draw_decoding(draw, N, M)
+    state[f"norm{i}.weight"] = torch.zeros_like(state[f"norm{i}.weight"])
+    if same:
+        state[f"norm{i}.bias"] = torch.full_like(state[f"norm{i}.bias"], draw.number(0.8, 1.2))
+    return sizes, state, *inputs
 
 
 def causal(N: int) -> Tensor:
@@ -1801,6 +2016,24 @@ exercise(
             "one_query",
             both("one position of the target, one head", "目標只有一個位置，只有一個頭"),
             lambda d: draw_decoding(d, 1, 4, 1, 5, 6, B=3),
+        ),
+        Case(
+            "after_the_first_norm",
+            both(
+                "norm1 with scale 0: only the second and the third sublayer show",
+                "norm1 的縮放是 0：只看得到第二、第三個子層",
+            ),
+            lambda d: draw_after_norm(d, 1, 4, 5),
+            2,
+        ),
+        Case(
+            "feed_forward_only",
+            both(
+                "norm2 gives the same number everywhere: only the feed-forward network shows",
+                "norm2 處處給同一個數：只看得到前饋網路",
+            ),
+            lambda d: draw_after_norm(d, 2, 3, 4, same=True),
+            2,
         ),
         Case(
             "memory_of_padding",
@@ -1893,6 +2126,72 @@ exercise(
                 "You read the memory first. The layer first lets the target read itself, then the memory.",
                 "你先讀了 memory。這一層要先讓目標讀自己，再讀 memory。",
             ),
+        ),
+        Mistake(
+            "cross_first_with_its_norm",
+            layer_with(cross_first_with_its_norm),
+            both(
+                "You read the memory first, and its norm came with it. The layer first lets the target read itself, then "
+                "the memory.",
+                "你先讀了 memory，norm 也跟著換了順序。這一層要先讓目標讀自己，再讀 memory。",
+            ),
+        ),
+        Mistake(
+            "asks_with_the_input",
+            layer_with(asks_with_the_input),
+            both(
+                "Your second attention asks with the input of the layer. What asks is the result of the first sublayer of "
+                "the same layer.",
+                "你的第二個注意力拿整層的輸入去發問。發問的應該是同一層第一個子層的結果。",
+            ),
+        ),
+        *(
+            Mistake(f"residual_{i}_missing", layer_with(without_residual(i)), both(en, zh))
+            for i, en, zh in (
+                (
+                    1,
+                    "One residual connection is missing, that around the self-attention.",
+                    "少了一個殘差連結：自注意力外面的那一個。",
+                ),
+                (
+                    2,
+                    "One residual connection is missing, that around the cross-attention.",
+                    "少了一個殘差連結：交叉注意力外面的那一個。",
+                ),
+                (
+                    3,
+                    "One residual connection is missing, that around the feed-forward network.",
+                    "少了一個殘差連結：前饋網路外面的那一個。",
+                ),
+            )
+        ),
+        *(
+            Mistake(
+                f"norms_{'_'.join(map(str, order))}",
+                layer_with(with_norms(*order)),
+                both(
+                    "Your norms have changed places: norm1 belongs to the self-attention, norm2 to the cross-attention, "
+                    "norm3 to the feed-forward network.",
+                    "你的 norm 對調了：norm1 屬於自注意力，norm2 屬於交叉注意力，norm3 屬於前饋網路。",
+                ),
+            )
+            for order in ((1, 3, 2), (2, 1, 3), (3, 2, 1))
+        ),
+        *(
+            Mistake(
+                name,
+                layer_with(with_masks_turned(which)),
+                both(
+                    f"You turn {which} round. In this course, and in MultiHeadAttention of the set-up cell, True means: may "
+                    "attend.",
+                    f"你把 {which.replace(' and ', ' 和 ')} 反過來了。在這門課（設定儲存格的 MultiHeadAttention 也是），True 代表可以看。",
+                ),
+            )
+            for name, which in (
+                ("masks_turned", "target_mask and memory_mask"),
+                ("target_mask_turned", "target_mask"),
+                ("memory_mask_turned", "memory_mask"),
+            )
         ),
         Mistake(
             "masks_swapped",

@@ -81,7 +81,7 @@ exercise(
             lambda batch, n_heads, n_queries, n_keys, dtype: batch * n_queries * n_keys * dtype.itemsize,
             both(
                 "That is the bill for a single head. Every head has a score matrix of its own.",
-                "這只是一個頭的帳。每個頭都有自己的分數矩陣。",
+                "這只是一個頭的份。每個頭都有自己的分數矩陣。",
             ),
         ),
         Mistake(
@@ -89,7 +89,7 @@ exercise(
             lambda batch, n_heads, n_queries, n_keys, dtype: n_heads * n_queries * n_keys * dtype.itemsize,
             both(
                 "That is the bill for one sequence of the batch. Every sequence has score matrices of its own.",
-                "這只是批次裡一個序列的帳。每個序列都有自己的分數矩陣。",
+                "這只是批次裡一個序列的份。每個序列都有自己的分數矩陣。",
             ),
         ),
         Mistake(
@@ -106,6 +106,22 @@ exercise(
             both(
                 "Right for float32. Half precision takes 2 bytes an entry and float64 takes 8: ask the dtype.",
                 "float32 時是對的。半精度每個元素占 2 個位元組，float64 占 8 個：要看 dtype。",
+            ),
+        ),
+        Mistake(
+            "two_bytes_always",
+            lambda batch, n_heads, n_queries, n_keys, dtype: batch * n_heads * n_queries * n_keys * 2,
+            both(
+                "Right for half precision, where an entry takes 2 bytes. float32 takes 4 and float64 takes 8: ask the dtype.",
+                "半精度時是對的，每個元素占 2 個位元組。float32 占 4 個，float64 占 8 個：要看 dtype。",
+            ),
+        ),
+        Mistake(
+            "scores_and_weights",
+            lambda batch, n_heads, n_queries, n_keys, dtype: 2 * batch * n_heads * n_queries * n_keys * dtype.itemsize,
+            both(
+                "That is twice the bill: room for the scores and for the weights. Only the score matrix is asked for.",
+                "這是兩倍：分數和權重各占一份。這題只問分數矩陣。",
             ),
         ),
         Mistake(
@@ -235,9 +251,9 @@ exercise(
     results=("new_max", "new_sum"),
     forbidden=TRANSFORMER_BUILT_INS,
     cases=[
-        Case("rises", both("the block lies higher", "這一塊比較高"), lambda d: draw_step(d, 4, b=3, rise=2.0), 2),
-        Case("falls", both("the block lies lower", "這一塊比較低"), lambda d: draw_step(d, 4, b=5, rise=-3.0), 2),
-        Case("start", both("the first block, from (−inf, 0)", "第一塊，從 (−inf, 0) 開始"), draw_start, 1.5),
+        Case("rises", both("the block lies higher", "這個區塊比較高"), lambda d: draw_step(d, 4, b=3, rise=2.0), 2),
+        Case("falls", both("the block lies lower", "這個區塊比較低"), lambda d: draw_step(d, 4, b=5, rise=-3.0), 2),
+        Case("start", both("the first block, from (−inf, 0)", "第一個區塊，從 (−inf, 0) 開始"), draw_start, 1.5),
         Case(
             "one_score",
             both("one score at a time, in a batch", "一次一個分數，有批次"),
@@ -252,7 +268,7 @@ exercise(
         Case("some_hidden", both("some scores are −inf", "有些分數是 −inf"), draw_mixed_infinities, 1.5),
         Case(
             "nothing_seen",
-            both("a whole block of −inf, at the start and later", "整塊都是 −inf，出現在開頭或之後"),
+            both("a whole block of −inf, at the start and later", "整個區塊都是 −inf，出現在開頭或之後"),
             draw_nothing_seen,
             1.5,
             trap=True,
@@ -284,23 +300,23 @@ exercise(
             "block_max_only",
             "Your new maximum is that of this block. The state covers all scores so far, and an earlier block may have "
             "held a larger one.",
-            "你的新最大值只看了這一塊。狀態要涵蓋到目前為止的所有分數，前面的塊可能有更大的。",
+            "你的新最大值只看了這個區塊。狀態要涵蓋到目前為止的所有分數，前面的區塊可能有更大的。",
         ),
         step_mistake(
             "old_max_kept",
             "Your maximum never changes. A block may hold a larger score than all before it.",
-            "你的最大值一直沒變。新的一塊可能有比之前都大的分數。",
+            "你的最大值一直沒變。新的區塊可能有比之前都大的分數。",
         ),
         step_mistake(
             "sum_forgotten",
             "Your sum covers this block only. What was summed before counts too, once it is corrected.",
-            "你的總和只有這一塊。之前累積的也要算進來，但要先修正。",
+            "你的總和只有這個區塊。之前累積的也要算進來，但要先修正。",
         ),
         step_mistake(
             "block_not_rescaled",
             "You took this block's exponentials against the block's own maximum and added them as they are. Both "
             "parts of the sum must refer to the same maximum.",
-            "你讓這一塊的指數減自己的最大值，就直接加進去。總和的兩部分必須以同一個最大值為準。",
+            "你讓這個區塊的指數減自己的最大值，就直接加進去。總和的兩部分必須以同一個最大值為準。",
         ),
         step_mistake(
             "no_max_subtraction",
@@ -340,7 +356,7 @@ exercise(
         both(
             "Three steps: the new maximum; the factor for the old sum; the sum of this block against the new maximum. "
             "Where the new maximum is −inf, subtract 0 instead.",
-            "三步：新的最大值；舊總和的倍數；這一塊對新最大值的指數總和。新最大值是 −inf 的地方，改減 0。",
+            "三步：新的最大值；舊總和的倍數；這個區塊對新最大值的指數總和。新最大值是 −inf 的地方，改減 0。",
         ),
     ],
 )
@@ -400,6 +416,11 @@ def merge_with(out_a: Tensor, lse_a: Tensor, out_b: Tensor, lse_b: Tensor, *, sl
         a, b = (lse_a >= lse_b).to(lse.dtype), (lse_a < lse_b).to(lse.dtype)
     elif slip == "shares_swapped":
         a, b = b, a
+    elif slip == "lse_added_throughout":
+        a, b, lse = torch.exp(-lse_b), torch.exp(-lse_a), lse_a + lse_b
+    elif slip == "lse_is_max_throughout":
+        lse = torch.maximum(lse_a, lse_b)
+        a, b = (torch.exp(x - lse.masked_fill(lse.isneginf(), 0.0)) for x in (lse_a, lse_b))
     elif slip in ("exp_overflow", "one_maximum_for_all"):
         top = torch.maximum(lse_a, lse_b).max() if slip == "one_maximum_for_all" else torch.zeros(())
         e_a, e_b = torch.exp(lse_a - top), torch.exp(lse_b - top)
@@ -461,22 +482,22 @@ exercise(
         merge_mistake(
             "outputs_summed",
             "You added the outputs. Each is an average already; the shares of the two must sum to 1.",
-            "你把兩個輸出相加了。它們各自已經是平均；兩份的占比加起來要是 1。",
+            "你把兩個輸出相加了。它們各自已經是平均；兩份的比例加起來要是 1。",
         ),
         merge_mistake(
             "weights_by_lse",
             "Your shares are taken from lse itself. lse is a logarithm: the sum that it stands for is what counts.",
-            "你直接拿 lse 當占比。lse 是對數：該比的是它所代表的那個總和。",
+            "你直接拿 lse 當比例。lse 是對數：該比的是它所代表的那個總和。",
         ),
         merge_mistake(
             "heavier_wins",
             "You take the output of the heavier part alone. The lighter one keeps a share, however small.",
-            "你只取了比較重的那一份。比較輕的仍有占比，再小也要算。",
+            "你只取了比較重的那一份。比較輕的仍占一個比例，再小也要算。",
         ),
         merge_mistake(
             "shares_swapped",
             "Each output has the other one's share.",
-            "兩個輸出的占比對調了。",
+            "兩個輸出的比例對調了。",
         ),
         merge_mistake(
             "exp_overflow",
@@ -505,6 +526,18 @@ exercise(
             "The output is right; you added the two logarithms, which multiplies the sums that they stand for.",
             "輸出對了，但你把兩個對數相加，等於把它們代表的總和相乘。",
         ),
+        merge_mistake(
+            "lse_added_throughout",
+            "Your lse is the sum of the two logarithms, and the shares are measured against it. Adding logarithms multiplies "
+            "the sums that they stand for; it is those sums that have to be added.",
+            "你的 lse 是兩個對數相加，份量也照它算。對數相加等於把它們代表的總和相乘；該相加的是那兩個總和。",
+        ),
+        merge_mistake(
+            "lse_is_max_throughout",
+            "Your lse is the larger of the two, and the shares are measured against it, so they do not sum to 1. It stands "
+            "for the sum of both sums of exponentials.",
+            "你的 lse 只取了兩者中較大的，份量也照它算，所以加起來不是 1。lse 代表的是兩個指數總和加起來。",
+        ),
     ],
     hints=[
         both(
@@ -515,7 +548,7 @@ exercise(
         both(
             "The share of a is its sum of exponentials over that of both. Written with logarithms, only the difference "
             "between lse of a and lse of the union enters an exponential.",
-            "a 的占比是它的指數總和除以兩邊合起來的總和。用對數來寫，只有 a 的 lse 與聯集的 lse 之差會進入指數。",
+            "a 的比例是它的指數總和除以兩邊合起來的總和。用對數來寫，只有 a 的 lse 與聯集的 lse 之差會進入指數。",
         ),
         both(
             "torch has a function that adds numbers given by their logarithms: logaddexp. Take care of rows where the "
@@ -600,19 +633,23 @@ def draw_equal_keys(draw: Draw) -> tuple[Any, ...]:
 
 # A right answer that keeps every tile it makes under a name, copies of q, k, v and the gradients stays below N·M/2.
 LONG = ((256, 1280, 64, False), (640, 640, 32, True), (64, 2048, 40, True))
+# With vectors of length 1 a right answer stays below N·M/3 here; tiles of M/4 = 64 keys and more do not stay below N·M/2.
+SMALL_BLOCKS = (32, 256, 4, False)
 
 
-def long_cases(draw: Callable[[Draw, int, int, int, bool], tuple[Any, ...]]) -> list[Case]:
-    """Cases under the meter. The last has so few queries that blocks of queries alone do not help."""
+def long_cases(draw: Callable[[Draw, int, int, int, int, bool], tuple[Any, ...]]) -> list[Case]:
+    """Cases under the meter. The third has so few queries that blocks of queries alone do not help; the last has blocks so
+    small that it shows whether block_size is kept."""
 
-    def case(name: str, N: int, M: int, b: int, causal: bool) -> Case:
+    def case(name: str, N: int, M: int, b: int, causal: bool, d: int = 4, weight: float = 1.5) -> Case:
         label = both(
             f"memory: N = {N}, M = {M}, blocks of {b}{', causal' if causal else ''}",
-            f"記憶體：N = {N}、M = {M}，每塊 {b}{'，因果' if causal else ''}",
+            f"記憶體：N = {N}、M = {M}，每個區塊 {b}{'，因果' if causal else ''}",
         )
-        return Case(name, label, lambda d: draw(d, N, M, b, causal), 1.5, meter=N * M // 2)
+        return Case(name, label, lambda source: draw(source, N, M, d, b, causal), weight, meter=N * M // 2)
 
-    return [case(name, *sizes) for name, sizes in zip(("many_keys", "long_causal", "few_queries"), LONG)]
+    long = [case(name, *sizes) for name, sizes in zip(("many_keys", "long_causal", "few_queries"), LONG)]
+    return [*long, case("small_blocks", *SMALL_BLOCKS, d=1, weight=1.0)]
 
 
 LOW = [-800.0] * 7
@@ -624,7 +661,13 @@ def forward_with(
     """The tiled forward pass with a slip."""
     wide = torch.promote_types(q.dtype, torch.float32)
     N, M, d_k = q.shape[-2], k.shape[-2], q.shape[-1]
-    Q, K, V = q.to(wide) / {"scale_missing": 1.0, "scale_by_d_k": d_k}.get(slip, math.sqrt(d_k)), k.to(wide), v.to(wide)
+    scale = {"scale_missing": 1.0, "scale_by_d_k": d_k, "scale_by_d_v": math.sqrt(v.shape[-1])}.get(
+        slip, math.sqrt(d_k)
+    )
+    Q, K, V = q.to(wide) / scale, k.to(wide), v.to(wide)
+    if slip == "block_size_as_count":
+        block_size = max(1, M // block_size)
+    hidden_score = {"hidden_by_minus_1e9": -1e9, "hidden_by_the_smallest": torch.finfo(wide).min}.get(slip, -math.inf)
     if slip == "zero_padded_keys":
         K, V = (F.pad(x, (0, 0, 0, -M % block_size)) for x in (K, V))
     stop = M - M % block_size if slip == "last_block_dropped" else K.shape[-2]
@@ -634,24 +677,34 @@ def forward_with(
     for start in range(0, stop, block_size):
         K_j, V_j = K[..., start : start + block_size, :], V[..., start : start + block_size, :]
         S = Q @ K_j.mT
+        if slip == "half_products":
+            S = (q @ k[..., start : start + block_size, :].mT).to(wide) / scale
         unmasked_max = S.amax(dim=-1)
         if is_causal and slip != "mask_forgotten":
-            S = S.masked_fill(hidden_keys(N, M, 0 if slip == "mask_restarts" else start, S.shape[-1], first), -math.inf)
+            hidden = hidden_keys(N, M, 0 if slip == "mask_restarts" else start, S.shape[-1], first)
+            S = S.masked_fill(hidden, hidden_score)
         new = torch.maximum(m, unmasked_max if slip == "max_before_mask" else S.amax(dim=-1))
         new = torch.zeros_like(new) if slip == "no_max_subtraction" else new
         shift = new if slip == "nan_where_nothing_is_seen" else new.masked_fill(new.isneginf(), 0.0)
         P = torch.exp(S - shift.unsqueeze(-1))
         correction = torch.exp(m - shift)
+        if slip == "rescale_inverted":
+            correction = torch.exp(shift - m).masked_fill(m.isneginf(), 0.0)
+        if slip == "nan_from_the_start":
+            correction = torch.exp(new - m)
         s = (s if slip == "sum_not_rescaled" else correction * s) + P.sum(dim=-1)
-        if slip == "normalised_in_every_block":
+        if slip in ("normalised_in_every_block", "softmax_of_every_block_added"):
             O = O + torch.softmax(S, dim=-1).nan_to_num(0.0) @ V_j
+        elif slip == "divided_in_every_block":
+            O = (correction.unsqueeze(-1) * O + P @ V_j) / s.masked_fill(s == 0, 1.0).unsqueeze(-1)
         else:
             O = (O if slip == "output_not_rescaled" else correction.unsqueeze(-1) * O) + P @ V_j
         m, n_blocks = new, n_blocks + 1
     below = s if slip == "nan_where_nothing_is_seen" else s.masked_fill(s == 0, 1.0)
     if slip == "normalised_in_every_block":
         below = torch.full_like(s, n_blocks)
-    out = O if slip == "not_normalised" else O / below.unsqueeze(-1)
+    as_it_is = slip in ("not_normalised", "divided_in_every_block", "softmax_of_every_block_added")
+    out = O if as_it_is else O / below.unsqueeze(-1)
     lse = s.log() if slip == "lse_without_max" else m if slip == "lse_is_max" else m + s.log()
     return out.to(q.dtype), lse.to(q.dtype) if slip == "lse_in_half" else lse
 
@@ -659,10 +712,18 @@ def forward_with(
 forward_mistake = slips(forward_with)
 
 
+# Said of all right numbers that take too much room, so of tiles that are far too wide as well.
 FULL_MATRIX = both(
-    "The numbers are right, but the whole N × M matrix stood in memory. Work on one block of keys at a time and keep "
-    "nothing that is as long as N times M.",
-    "數字都對，但整個 N × M 矩陣還是進了記憶體。一次只處理一塊鍵，不要留下任何大小和 N 乘 M 一樣的東西。",
+    "The numbers are right, but too much of the N × M matrix stood in memory at one time: all of it, or tiles far wider than "
+    "block_size, or tiles that were kept. Work on one block of keys at a time and keep nothing that is as long as N times M.",
+    "數字都對，但同時有太多 N × M 矩陣的內容留在記憶體：整個矩陣、遠比 block_size 寬的區塊，或用過卻沒丟的區塊。"
+    "一次只處理一個區塊的鍵，不要留下任何大小和 N 乘 M 一樣的東西。",
+)
+WIDE_TILES = both(
+    "The numbers are right, but with small blocks too much stands in memory: your tiles hold more than block_size keys (it is "
+    "the most keys of a block, not the number of blocks), or you keep what is no longer needed.",
+    "數字都對，但區塊很小時，記憶體還是用得太多：你的區塊超過 block_size 個鍵（它是一個區塊最多幾個鍵，不是要切成幾個區塊），"
+    "或者留著用不到的東西。",
 )
 TOP_LEFT = both(
     "Your causal mask starts at the first key. With N ≠ M the last query belongs to the last key: query i stands at key "
@@ -680,9 +741,11 @@ exercise(
     results=("output", "lse"),
     forbidden=(*TRANSFORMER_BUILT_INS, *WAYS_OUT_OF_TORCH),
     cases=[
-        Case("whole_blocks", both("three whole blocks", "剛好三塊"), lambda d: (*draw_qkv(d, 2, 3, 5, 6, 4, 3), 2)),
+        Case("whole_blocks", both("three whole blocks", "剛好三個區塊"), lambda d: (*draw_qkv(d, 2, 3, 5, 6, 4, 3), 2)),
         Case(
-            "ragged", both("the last block is smaller", "最後一塊比較小"), lambda d: (*draw_qkv(d, 2, 3, 5, 7, 4, 3), 3)
+            "ragged",
+            both("the last block is smaller", "最後一個區塊比較小"),
+            lambda d: (*draw_qkv(d, 2, 3, 5, 7, 4, 3), 3),
         ),
         Case("causal", both("causal, N = M", "因果，N = M"), lambda d: (*draw_qkv(d, 2, 2, 6, 6, 3, 5), 4, True)),
         Case(
@@ -703,17 +766,17 @@ exercise(
         Case("equal_keys", both("all keys are equal", "所有的鍵都一樣"), draw_equal_keys, 0.5),
         Case(
             "one_block",
-            both("one block, larger than M", "只有一塊，比 M 還大"),
+            both("one block, larger than M", "只有一個區塊，比 M 還大"),
             lambda d: (*draw_qkv(d, 1, 2, 5, 3, 4, 6), 8),
             0.5,
         ),
         Case(
             "block_of_one",
-            both("one query, blocks of one key", "一個查詢，每塊一個鍵"),
+            both("one query, blocks of one key", "一個查詢，每個區塊一個鍵"),
             lambda d: (*draw_qkv(d, 2, 2, 1, 5, 3, 4), 1, True),
             0.5,
         ),
-        *long_cases(lambda d, N, M, b, causal: (*draw_qkv(d, 1, 1, N, M, 4, 4), b, causal)),
+        *long_cases(lambda source, N, M, d, b, causal: (*draw_qkv(source, 1, 1, N, M, d, d), b, causal)),
         Case(
             "sees_nothing",
             both("causal, N > M: the first queries see nothing", "因果，N > M：前面的查詢什麼都看不到"),
@@ -762,7 +825,50 @@ exercise(
             "normalised_in_every_block",
             "You take a whole softmax in every block and average the results. A block with large scores must count for "
             "more: divide once, at the end.",
-            "你在每一塊裡各做一次完整的 softmax 再平均。分數大的那一塊該占比較多：只在最後除一次。",
+            "你在每個區塊裡各做一次完整的 softmax 再平均。分數大的那個區塊該占比較多：只在最後除一次。",
+        ),
+        forward_mistake(
+            "softmax_of_every_block_added",
+            "You take a whole softmax in every block and add the results up: the weights of a row then sum to the number of "
+            "blocks. Keep the sum of exponentials and divide once, at the end.",
+            "你在每個區塊裡各做一次完整的 softmax 再相加：一列的權重加起來就成了區塊的個數。要留著指數總和，只在最後除一次。",
+        ),
+        forward_mistake(
+            "divided_in_every_block",
+            "You divide the output inside the loop, and what has been divided is corrected and added to in the next round. The "
+            "weighted sum stays undivided until the last block is in.",
+            "你在迴圈裡就除了輸出，除過的結果下一圈又拿去修正、累加。加權總和要等最後一個區塊算完才除。",
+        ),
+        forward_mistake(
+            "rescale_inverted",
+            "What was added up before is corrected in the wrong direction: when the maximum rises, old exponentials must "
+            "shrink, not grow.",
+            "之前累加的東西，修正的方向反了：最大值升高時，舊的指數要縮小，不是放大。",
+        ),
+        forward_mistake(
+            "nan_from_the_start",
+            "Everything is NaN, so it goes wrong in the first block: the maximum starts at −∞, and 0 · ∞ or −∞ − (−∞) comes out "
+            "as NaN. Is the factor for what was added before 0 there, or is its exponent the wrong way round?",
+            "全部都是 NaN，所以第一個區塊就出了問題：最大值一開始是 −∞，而 0 · ∞ 或 −∞ − (−∞) 會變成 NaN。"
+            "之前累加的東西，修正倍數在這裡是 0 嗎？還是指數裡的減法寫反了？",
+        ),
+        forward_mistake(
+            "hidden_by_minus_1e9",
+            "Hidden scores are −10⁹ in your answer, not −∞. A row that sees nothing then takes them for scores like any other "
+            "and averages values that it may not see.",
+            "你把被遮住的分數設成 −10⁹，不是 −∞。什麼都看不到的列，就會把它們當成一般的分數，平均了不該看到的值。",
+        ),
+        forward_mistake(
+            "hidden_by_the_smallest",
+            "Hidden scores are the smallest finite number in your answer, not −∞. A row that sees nothing then takes them for "
+            "scores like any other and averages values that it may not see.",
+            "你把被遮住的分數設成最小的有限數，不是 −∞。什麼都看不到的列，就會把它們當成一般的分數，平均了不該看到的值。",
+        ),
+        forward_mistake(
+            "half_products",
+            "In half precision your scores come from a product of half-precision tensors, so they are rounded before the "
+            "softmax, and lse shows it. Convert queries, keys and values to float32 before the first product.",
+            "半精度時，你的分數是半精度張量相乘的結果，進 softmax 之前就已經捨入，lse 看得出來。第一次相乘之前，就要把查詢、鍵、值轉成 float32。",
         ),
         forward_mistake(
             "not_normalised",
@@ -772,12 +878,12 @@ exercise(
         forward_mistake(
             "last_block_dropped",
             "The keys behind the last whole block are missing. The last block may be smaller than the rest.",
-            "最後一個完整的塊之後，剩下的鍵不見了。最後一塊可以比較小。",
+            "最後一個完整的區塊之後，剩下的鍵不見了。最後一個區塊可以比較小。",
         ),
         forward_mistake(
             "zero_padded_keys",
             "You filled the last block up with zeros and counted them: a score of 0 weighs 1, not nothing.",
-            "你把最後一塊補 0，又把它們算了進去：分數 0 的指數是 1，不是沒有份量。",
+            "你把最後一個區塊補 0，又把它們算了進去：分數 0 的指數是 1，不是沒有份量。",
         ),
         Mistake(
             "top_left",
@@ -792,7 +898,7 @@ exercise(
         forward_mistake(
             "mask_restarts",
             "Your causal mask counts the keys of every block from 0. What counts is a key's place in the whole sequence.",
-            "你的因果遮罩在每一塊都從 0 開始數鍵。要看的是鍵在整個序列裡的位置。",
+            "你的因果遮罩在每個區塊都從 0 開始數鍵。要看的是鍵在整個序列裡的位置。",
         ),
         forward_mistake(
             "excludes_self",
@@ -822,6 +928,11 @@ exercise(
             "你除的是 d_k 本身，應該除以它的平方根。",
         ),
         forward_mistake(
+            "scale_by_d_v",
+            "You divide by the root of d_v. Scores are inner products of queries and keys, so it is their width that counts.",
+            "你除的是 d_v 的平方根。分數是查詢和鍵的內積，要看的是它們的寬度。",
+        ),
+        forward_mistake(
             "lse_without_max",
             "The output is right; lse lacks the maximum. The sum was taken of exponentials against it, so its logarithm "
             "is short by just that much.",
@@ -838,22 +949,23 @@ exercise(
             "lse 用半精度回傳了。反向傳播要對它取指數，請保持 float32。",
         ),
         Mistake("full_matrix", explicit_forward, FULL_MATRIX),
+        Mistake("block_size_as_count", partial(forward_with, slip="block_size_as_count"), WIDE_TILES),
     ],
     hints=[
         both(
             "Keep three things for each query while you walk over the blocks of keys: the maximum so far, the sum of "
             "exponentials, and the weighted sum of values that is not yet divided.",
-            "走過一塊塊鍵的時候，每個查詢留三樣東西：目前的最大值、指數總和，以及還沒除的加權總和。",
+            "走過一個個區塊的鍵的時候，每個查詢留三樣東西：目前的最大值、指數總和，以及還沒除的加權總和。",
         ),
         both(
             "Each block does what online_softmax does, and the weighted sum of values gets the same correction as the sum "
             "of exponentials. Divide once, behind the loop.",
-            "每一塊做的事和 online_softmax 一樣，加權總和的修正倍數和指數總和相同。迴圈結束後才除一次。",
+            "每個區塊做的事和 online_softmax 一樣，加權總和的修正倍數和指數總和相同。迴圈結束後才除一次。",
         ),
         both(
             "For the causal mask you need the number of a key in the whole sequence: where the block starts plus its "
             "place in the block. Rows with a maximum of −inf subtract 0; rows with a sum of 0 divide by 1.",
-            "因果遮罩要用鍵在整個序列裡的編號：這一塊的起點，加上塊內的位置。最大值是 −inf 的列改減 0；總和是 0 的列改除以 1。",
+            "因果遮罩要用鍵在整個序列裡的編號：這個區塊的起點，加上區塊內的位置。最大值是 −inf 的列改減 0；總和是 0 的列改除以 1。",
         ),
     ],
 )
@@ -959,17 +1071,20 @@ def backward_with(
     delta = {"no_delta": 0 * delta, "delta_added": -delta, "delta_of_out": (O * O).sum(-1, keepdim=True)}.get(
         slip, delta
     )
+    if slip == "block_size_as_count":
+        block_size = max(1, M // block_size)
     L = lse if slip == "nan_where_nothing_is_seen" else lse.masked_fill(lse.isneginf(), math.inf)
     first = 0 if slip == "top_left" else M - N
     last_rows = slice((N - 1) // block_size * block_size, N)
     dq, dk, dv = torch.zeros_like(Q), [], []
     for start in range(0, M, block_size):
         K_j, V_j = K[..., start : start + block_size, :], V[..., start : start + block_size, :]
-        S = Q @ K_j.mT * scale
+        S = Q @ K_j.mT * (1 if slip == "scores_not_scaled" else scale)
         if is_causal and slip != "mask_forgotten":
             S = S.masked_fill(hidden_keys(N, M, start, S.shape[-1], first), -math.inf)
-        if slip == "softmax_per_block":
-            P = torch.softmax(S, dim=-1).nan_to_num(0.0)
+        if slip in ("softmax_per_block", "softmax_per_block_with_nan"):
+            P = torch.softmax(S, dim=-1)
+            P = P.nan_to_num(0.0) if slip == "softmax_per_block" else P
         else:
             P = torch.exp(S - (0 if slip == "lse_forgotten" else L.unsqueeze(-1)))
         dP = dO @ V_j.mT
@@ -977,6 +1092,7 @@ def backward_with(
             delta = (P * dP).sum(dim=-1, keepdim=True)
         dS = (1 if slip == "weights_forgotten" else P) * (dP - delta)
         dS = dS if slip == "scale_missing" else dS * scale
+        dS = -dS if slip == "score_gradient_negated" else dS
         rows = last_rows if slip == "overwrites" else slice(None)
         dq = dS @ K_j + (0 if slip == "dq_overwritten" else dq)
         dk.append(dS[..., rows, :].mT @ Q[..., rows, :] * (scale if slip == "dk_scaled_twice" else 1))
@@ -1007,10 +1123,10 @@ exercise(
     results=("dq", "dk", "dv"),
     forbidden=(*TRANSFORMER_BUILT_INS, *WAYS_OUT_OF_TORCH, "torch.autograd.*", "torch.func.*", "torch.Tensor.backward"),
     cases=[
-        Case("whole_blocks", both("three whole blocks", "剛好三塊"), draw_backward_by_default, 1.5),
+        Case("whole_blocks", both("three whole blocks", "剛好三個區塊"), draw_backward_by_default, 1.5),
         Case(
             "ragged",
-            both("the last block is smaller", "最後一塊比較小"),
+            both("the last block is smaller", "最後一個區塊比較小"),
             lambda d: with_forward(d, *draw_qkv(d, 2, 3, 5, 7, 4, 3), 3),
             1.5,
         ),
@@ -1027,17 +1143,19 @@ exercise(
         ),
         Case(
             "one_block",
-            both("one block, larger than N and M", "只有一塊，比 N 和 M 都大"),
+            both("one block, larger than N and M", "只有一個區塊，比 N 和 M 都大"),
             lambda d: with_forward(d, *draw_qkv(d, 1, 2, 5, 3, 4, 6), 8),
             0.5,
         ),
         Case(
             "block_of_one",
-            both("blocks of one key", "每塊一個鍵"),
+            both("blocks of one key", "每個區塊一個鍵"),
             lambda d: with_forward(d, *draw_qkv(d, 1, 2, 3, 4, 2, 3), 1, True),
             0.5,
         ),
-        *long_cases(lambda d, N, M, b, causal: with_forward(d, *draw_qkv(d, 1, 1, N, M, 4, 4), b, causal)),
+        *long_cases(
+            lambda source, N, M, d, b, causal: with_forward(source, *draw_qkv(source, 1, 1, N, M, d, d), b, causal)
+        ),
         Case(
             "sees_nothing",
             both("causal, N > M: the first queries see nothing", "因果，N > M：前面的查詢什麼都看不到"),
@@ -1079,7 +1197,7 @@ exercise(
             "delta_per_block",
             "Your delta is the row sum over this block of keys only. It belongs to the whole row: no block knows it, but "
             "the output does.",
-            "你的 delta 只加了這一塊鍵。它屬於一整列：單獨一塊算不出來，但從輸出可以得到。",
+            "你的 delta 只加了這個區塊的鍵。它屬於一整列：單獨一個區塊算不出來，但從輸出可以得到。",
         ),
         backward_mistake(
             "scale_missing",
@@ -1102,12 +1220,12 @@ exercise(
             "overwrites",
             "dk and dv hold the share of the last block of queries only. Every query that looked at a key adds to its "
             "gradient.",
-            "dk 和 dv 只剩最後一塊查詢的份。看過某個鍵的每個查詢，都要加進它的梯度。",
+            "dk 和 dv 只剩最後一個查詢區塊的份。看過某個鍵的每個查詢，都要加進它的梯度。",
         ),
         backward_mistake(
             "dq_overwritten",
             "dq holds the share of the last block of keys only. Every key that a query looked at adds to its gradient.",
-            "dq 只剩最後一塊鍵的份。查詢看過的每個鍵，都要加進它的梯度。",
+            "dq 只剩最後一個鍵區塊的份。查詢看過的每個鍵，都要加進它的梯度。",
         ),
         backward_mistake(
             "mask_forgotten",
@@ -1122,7 +1240,24 @@ exercise(
         backward_mistake(
             "softmax_per_block",
             "You take a softmax of each block by itself. The weights belong to the whole row; lse knows its sum.",
-            "你對每一塊各做一次 softmax。權重屬於一整列，而整列的總和在 lse 裡。",
+            "你對每個區塊各做一次 softmax。權重屬於一整列，而整列的總和在 lse 裡。",
+        ),
+        backward_mistake(
+            "softmax_per_block_with_nan",
+            "You take a softmax of each block by itself, and a block that a row may not see at all gives NaN. The weights "
+            "belong to the whole row; lse knows its sum.",
+            "你對每個區塊各做一次 softmax，某一列完全看不到的區塊就變成 NaN。權重屬於一整列，而整列的總和在 lse 裡。",
+        ),
+        backward_mistake(
+            "scores_not_scaled",
+            "The scores are computed again without the root of d_k, so the weights are not those of the forward pass.",
+            "重算分數時沒有除以 d_k 的平方根，權重就和前向傳播時不一樣了。",
+        ),
+        backward_mistake(
+            "score_gradient_negated",
+            "dv is right; dq and dk have the wrong sign. Look at which of the two is subtracted from which in the gradient of "
+            "the scores.",
+            "dv 是對的；dq 和 dk 的正負號反了。看看分數的梯度裡，是誰減誰。",
         ),
         backward_mistake(
             "lse_forgotten",
@@ -1141,22 +1276,23 @@ exercise(
             "什麼都看不到的列產生了 NaN：它的 lse 是 −inf，而 −inf 減 −inf 不是 0。這種列對任何梯度都沒有貢獻。",
         ),
         Mistake("full_matrix", explicit_backward, FULL_MATRIX),
+        Mistake("block_size_as_count", partial(backward_with, slip="block_size_as_count"), WIDE_TILES),
     ],
     hints=[
         both(
             "With lse a tile of weights takes one step: the exponential of scores minus lse. No maximum and no sum are "
             "needed any more.",
-            "有了 lse，一塊權重一步就能算出來：分數減 lse 再取指數，不必再找最大值與總和。",
+            "有了 lse，一個區塊的權重一步就能算出來：分數減 lse 再取指數，不必再找最大值與總和。",
         ),
         both(
             "Four products a tile: two of them give dv and the gradient of the weights, then the softmax's Jacobian turns "
             "that into the gradient of the scores, and two more give dq and dk.",
-            "每一塊四個乘積：兩個得到 dv 與權重的梯度；經過 softmax 的雅可比矩陣變成分數的梯度；再兩個得到 dq 與 dk。",
+            "每個區塊四個乘積：兩個得到 dv 與權重的梯度；經過 softmax 的雅可比矩陣變成分數的梯度；再兩個得到 dq 與 dk。",
         ),
         both(
             "delta is one number a query, computed before the loop from the output and its gradient. dq adds up over the "
             "blocks of keys. Rows whose lse is −inf need a value that makes the exponential 0.",
-            "delta 是每個查詢一個數，進迴圈之前就由輸出和它的梯度算好。dq 要沿著各塊鍵累加。lse 是 −inf 的列，要換成讓指數變成 0 的值。",
+            "delta 是每個查詢一個數，進迴圈之前就由輸出和它的梯度算好。dq 要沿著各區塊的鍵累加。lse 是 −inf 的列，要換成讓指數變成 0 的值。",
         ),
     ],
 )
@@ -1183,11 +1319,24 @@ def traffic_with(
         blocks = n_queries / block_q
     elif slip == "keys_read_once":
         blocks = 1
+    elif slip in ("blocks_of_keys", "keys_outside"):
+        blocks = math.ceil(n_keys / block_q)
+    if slip == "keys_as_long_as_queries":
+        keys = queries
     times = {"scores_written_once": 1, "scores_written_but_not_read": 2}.get(slip, 4)
     outputs = 0 if slip == "output_forgotten" else queries
-    explicit = queries + outputs + 2 * keys + times * scores
-    read_queries = blocks * block_q * d if slip == "full_query_blocks" else queries
+    explicit = (
+        queries + outputs + 2 * (queries if slip == "explicit_keys_as_long_as_queries" else keys) + times * scores
+    )
+    every_block = {"queries_for_every_block": queries, "all_for_every_block": queries, "full_query_blocks": block_q * d}
+    read_queries = blocks * every_block[slip] if slip in every_block else queries
     tiled = read_queries + outputs + (1 if slip == "values_forgotten" else 2) * keys * blocks
+    if slip == "all_for_every_block":
+        tiled += (blocks - 1) * outputs
+    elif slip == "keys_outside":
+        tiled = 2 * queries * blocks + 2 * keys
+    elif slip == "tiled_pays_for_the_matrix":
+        tiled += 4 * scores
     size = 1 if slip == "elements" else bytes_per_element
     return (tiled * size, explicit * size) if slip == "parts_swapped" else (explicit * size, tiled * size)
 
@@ -1211,7 +1360,7 @@ exercise(
         ),
         Case(
             "ragged",
-            both("the last block is smaller", "最後一塊比較小"),
+            both("the last block is smaller", "最後一個區塊比較小"),
             lambda d: (16 * d.integer(8, 20) + d.integer(1, 15), d.integer(300, 500), 32, 16),
             2,
         ),
@@ -1222,7 +1371,7 @@ exercise(
         ),
         Case(
             "one_block",
-            both("one block holds all queries", "一塊就裝下所有查詢"),
+            both("one block holds all queries", "一個區塊就裝下所有查詢"),
             lambda d: (d.integer(20, 60), d.integer(300, 500), 16, 64, 8),
             trap=True,
         ),
@@ -1250,28 +1399,65 @@ exercise(
         traffic_mistake(
             "keys_read_once",
             "Tiled: K and V are read once in all. Every block of queries walks over all keys and values anew.",
-            "分塊版裡，K 和 V 你只算讀一次。每一塊查詢都要把所有的鍵與值重走一遍。",
+            "分塊版裡，K 和 V 你只算讀一次。每個區塊的查詢都要把所有的鍵與值重走一遍。",
         ),
         traffic_mistake(
             "values_forgotten",
             "Tiled: each block of queries reads V as well as K.",
-            "分塊版裡，每一塊查詢除了 K，還要讀 V。",
+            "分塊版裡，每個區塊的查詢除了 K，還要讀 V。",
         ),
         traffic_mistake(
             "blocks_rounded_down",
             "The number of query blocks is rounded down. The queries that are left over make a block too.",
-            "查詢的塊數捨去了零頭。剩下的查詢也要自成一塊。",
+            "查詢的區塊數捨去了零頭。剩下的查詢也要自成一個區塊。",
         ),
         traffic_mistake(
             "blocks_not_rounded",
             "The number of query blocks is a fraction. Blocks come whole: a smaller last one reads all of K and V too, "
             "and bytes are a Python int.",
-            "查詢的塊數出現了小數。塊數是整數：比較小的最後一塊也要讀完整的 K 和 V；位元組數是 Python 的 int。",
+            "查詢的區塊數出現了小數。區塊數是整數：比較小的最後一個區塊也要讀完整的 K 和 V；位元組數是 Python 的 int。",
         ),
         traffic_mistake(
             "full_query_blocks",
             "The last block of queries is counted as a full one. Only its real rows are read.",
-            "最後一塊查詢被當成滿的。實際上只讀真正存在的列。",
+            "最後一個區塊的查詢被當成滿的。實際上只讀真正存在的列。",
+        ),
+        traffic_mistake(
+            "explicit_keys_as_long_as_queries",
+            "Explicit: you count four tensors with N rows. K and V have M rows, and M need not equal N.",
+            "直接算的部分，你算了四個有 N 列的張量。K 和 V 有 M 列，而 M 不一定等於 N。",
+        ),
+        traffic_mistake(
+            "keys_as_long_as_queries",
+            "You count K and V with N rows, like Q. They have M rows, and M need not equal N.",
+            "你把 K 和 V 也算成 N 列，和 Q 一樣。它們有 M 列，而 M 不一定等於 N。",
+        ),
+        traffic_mistake(
+            "tiled_pays_for_the_matrix",
+            "Tiled: you let the big matrix pass through memory as well. A tile of it is made, used and forgotten on the chip.",
+            "分塊版裡，你還是讓大矩陣進出記憶體。它的每個區塊都在晶片裡算出來、用完就丟。",
+        ),
+        traffic_mistake(
+            "blocks_of_keys",
+            "Tiled: you count how many blocks the keys make. It is the queries that come in blocks of block_q here.",
+            "分塊版裡，你數的是鍵可以切成幾個區塊。這裡每個區塊 block_q 個的是查詢。",
+        ),
+        traffic_mistake(
+            "keys_outside",
+            "Tiled: you read K and V once and go through all queries for each block of keys. Here it is the other way round: "
+            "each block of queries goes through all keys and values.",
+            "分塊版裡，你讓 K 和 V 只讀一次，每個區塊的鍵都把所有查詢走一遍。這裡相反：每個區塊的查詢都要把所有的鍵與值走一遍。",
+        ),
+        traffic_mistake(
+            "queries_for_every_block",
+            "Tiled: you read all of Q again for every block. A block of queries reads only its own rows of Q.",
+            "分塊版裡，你讓每個區塊都重讀整個 Q。一個區塊的查詢只讀 Q 裡自己的那幾列。",
+        ),
+        traffic_mistake(
+            "all_for_every_block",
+            "Tiled: you read all of Q and write all of the output again for every block. A block of queries reads and writes "
+            "only its own rows.",
+            "分塊版裡，你讓每個區塊都重讀整個 Q、重寫整個輸出。一個區塊的查詢只讀寫自己的那幾列。",
         ),
         traffic_mistake(
             "elements",
@@ -1301,7 +1487,7 @@ exercise(
         ),
         both(
             "The number of query blocks is rounded up. Multiply by the bytes of an element last.",
-            "查詢的塊數要無條件進位。最後才乘上每個元素的位元組數。",
+            "查詢的區塊數要無條件進位。最後才乘上每個元素的位元組數。",
         ),
     ],
 )
@@ -1328,7 +1514,7 @@ question(
             both(
                 "Nothing is left out: rescaling makes the sums of all blocks those of the whole row. In float64 you found "
                 "a difference of rounding only.",
-                "沒有漏掉任何東西：修正倍數讓各塊的總和恰好等於整列的總和。你在 float64 量到的只有捨入誤差。",
+                "沒有漏掉任何東西：修正倍數讓各區塊的總和恰好等於整列的總和。你在 float64 量到的只有捨入誤差。",
             ),
         ),
         Mistake(
@@ -1336,7 +1522,7 @@ question(
             "c",
             both(
                 "Memory grows with N, time does not: the number of tiles still grows with N times M.",
-                "跟著 N 成長的是記憶體，不是時間：塊的數目仍然跟 N 乘 M 成正比。",
+                "跟著 N 成長的是記憶體，不是時間：區塊的數目仍然跟 N 乘 M 成正比。",
             ),
         ),
     ],

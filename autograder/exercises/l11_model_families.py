@@ -162,7 +162,14 @@ exercise(
             draw_masking_at_the_rate,
             trap=True,
         ),
-        float64(lambda d: draw_masking(d, 2, 15, 0.375), 0.5),
+        Case(
+            "float64",
+            both("uniform numbers in float64", "亂數是 float64"),
+            lambda d: draw_masking(d, 2, 15, 0.375),
+            0.5,
+            torch.float64,
+            trap=True,
+        ),
         Case(
             "noncontiguous",
             both("inputs whose memory is not contiguous (as after a transpose)", "記憶體不連續的輸入（例如轉置之後）"),
@@ -234,6 +241,14 @@ exercise(
             ),
         ),
         Mistake(
+            "minus_one_for_ignored",
+            masked_with(label=lambda selected, tokens, inputs, u: labelled(selected, tokens, -1)),
+            both(
+                "Tokens that are not selected get label −1. PyTorch's losses skip −100 and stop with an error at −1.",
+                "沒被選中的詞元標成 −1。PyTorch 的損失函數跳過的是 −100，遇到 −1 會出錯。",
+            ),
+        ),
+        Mistake(
             "always_mask",
             masked_with(corrupt=lambda selected, tokens, mask_id, *rest: torch.where(selected, mask_id, tokens)),
             both(
@@ -264,6 +279,19 @@ exercise(
             both(
                 "Nothing is swapped for another token: between 0.8 and 0.9 the one of random_tokens at that place comes in.",
                 "沒有任何詞元換成別的：u_action 在 0.8 與 0.9 之間時，要換成 random_tokens 同一個位置的詞元。",
+            ),
+        ),
+        Mistake(
+            "random_overwrites_the_mask",
+            masked_with(
+                corrupt=lambda selected, tokens, mask_id, others, u_select, u_action: torch.where(
+                    selected & (u_action < 0.9), others, tokens
+                )
+            ),
+            both(
+                "No mask is left: every u_action below 0.9 ends as the random token. A number below 0.8 is below 0.9 too, so the "
+                "second choice must not touch what the first has decided.",
+                "一個 mask 也沒留下：u_action 小於 0.9 的最後都成了隨機詞元。小於 0.8 的也小於 0.9，所以第二次選擇不能動到第一次決定的。",
             ),
         ),
         Mistake(
@@ -497,10 +525,10 @@ exercise(
             both("two tokens: one prediction", "兩個詞元：一個預測"),
             lambda d: draw_prediction(d, 1, 2, 9),
         ),
-        Case("one_target", both("one real target in the whole batch", "整個批次只有一個真的目標"), draw_one_target),
+        Case("one_target", both("one real target in the whole batch", "整個批次只有一個真正的目標"), draw_one_target),
         Case(
             "no_target",
-            both("only first tokens are real: 0", "只有第一個詞元是真的：0"),
+            both("only first tokens are real: 0", "只有第一個詞元不是填補：0"),
             draw_only_first_real,
             trap=True,
         ),
@@ -582,7 +610,7 @@ exercise(
             both(
                 "You divide by the number of real tokens. The first token of a sequence is nobody's target: there is one "
                 "prediction less.",
-                "你除以真詞元的個數。序列的第一個詞元不是任何位置的目標，所以預測要少一個。",
+                "你除以真正詞元（非填補）的個數。序列的第一個詞元不是任何位置的目標，所以預測要少一個。",
             ),
         ),
         Mistake(
@@ -599,7 +627,7 @@ exercise(
             loss_with(count=lambda real: real[:, :-1]),
             both(
                 "You ask whether the token that was read is real. What counts is whether the one to be guessed is.",
-                "你看的是「讀到的詞元」是不是真的。該看的是「要猜的那個」是不是真的。",
+                "你看的是「讀到的詞元」是不是填補。該看的是「要猜的那個」是不是填補。",
             ),
         ),
         Mistake(
@@ -608,7 +636,7 @@ exercise(
             both(
                 "You drop the first real token after left padding, because the position before it is padding. Only the target "
                 "has to be real.",
-                "左邊填補之後的第一個真詞元被你丟掉了，因為它前面是填補。只要目標是真的就要算。",
+                "左邊填補之後的第一個真正的詞元被你丟掉了，因為它前面是填補。只要目標不是填補就要算。",
             ),
         ),
         Mistake(
@@ -616,7 +644,7 @@ exercise(
             loss_with(count=lambda real: ~real[:, 1:] if not bool(real.all()) else real[:, 1:]),
             both(
                 "You count the predictions of padding and skip the real ones. True means: a real token.",
-                "你算的是填補，跳過的是真的詞元。True 代表真的詞元。",
+                "你算的是填補，跳過的是真正的詞元。True 代表真正的詞元。",
             ),
         ),
         Mistake(
@@ -696,7 +724,7 @@ exercise(
         both(
             "Three tensors of the same shape, one shorter than the sequence: log probabilities of the targets, whether each "
             "target is real, and their product. Then one sum divided by another, which is at least 1.",
-            "三個形狀相同的張量，都比序列短 1：目標的對數機率、目標是不是真的、兩者合起來。最後是一個總和除以另一個至少為 1 的總和。",
+            "三個形狀相同的張量，都比序列短 1：目標的對數機率、目標是不是填補、兩者合起來。最後是一個總和除以另一個至少為 1 的總和。",
         ),
     ],
 )
@@ -854,6 +882,24 @@ exercise(
             ),
         ),
         Mistake(
+            "sentinels_count_up_and_the_last_is_repeated",
+            corrupted_with(name=lambda s: s, close=lambda sentinel, last: [last]),
+            both(
+                "Your sentinels count up from the first; they are the last ids of the vocabulary and count down. And at the end "
+                "of the targets stands the next one, not used yet.",
+                "你的哨兵往上數；哨兵是詞彙表最後面的編號，要往下數。另外，目標的結尾要放下一個、還沒用過的。",
+            ),
+        ),
+        Mistake(
+            "sentinels_count_up_and_no_last",
+            corrupted_with(name=lambda s: s, close=lambda sentinel, last: []),
+            both(
+                "Your sentinels count up from the first; they are the last ids of the vocabulary and count down. And one more "
+                "sentinel closes the targets.",
+                "你的哨兵往上數；哨兵是詞彙表最後面的編號，要往下數。另外，目標的結尾還要再放一個哨兵。",
+            ),
+        ),
+        Mistake(
             "sentinels_from_one",
             corrupted_with(name=lambda s: -s - 1),
             both(
@@ -953,7 +999,7 @@ exercise(
             lambda tokens, hidden, first: tuple(part.tolist() for part in right_corruption(tokens, hidden, first)),
             both(
                 "You return lists. Make tensors of them, in the dtype of the tokens.",
-                "你回傳的是 list。請做成張量，dtype 和 tokens 一樣。",
+                "你回傳的是串列。請做成張量，dtype 和 tokens 一樣。",
             ),
         ),
     ],
@@ -961,235 +1007,12 @@ exercise(
         both(
             "Go through the tokens once, from left to right, with two growing lists. What do you have to remember from the token "
             "before?",
-            "從左到右走一遍，手上有兩個愈來愈長的 list。關於前一個詞元，你得記住什麼？",
+            "從左到右走一遍，手上有兩個愈來愈長的串列。關於前一個詞元，你得記住什麼？",
         ),
         both(
             "Where a span starts, the same sentinel goes to both lists and the number goes down by one; after that, each token goes "
             "to one of them. One thing is left to do at the end.",
-            "一段開始時，兩個 list 都放進同一個哨兵，編號減一；之後每個詞元各進其中一個。走完還有一件事要做。",
-        ),
-    ],
-)
-
-# ---------------------------------------------------------------------------------------------------- mean_pool
-
-
-def mean_pool(hidden: Tensor, key_mask: Tensor) -> Tensor:
-    real = key_mask.unsqueeze(-1)
-    total = hidden.masked_fill(~real, 0.0).sum(dim=1, dtype=torch.promote_types(hidden.dtype, torch.float32))
-    return (total / real.sum(dim=1).clamp(min=1)).to(hidden.dtype)
-
-
-def real_sum(hidden: Tensor, key_mask: Tensor) -> Tensor:
-    """In float32 at least, [B, d]."""
-    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
-    return wide.where(key_mask[..., None], 0).sum(dim=1)
-
-
-def pooled(
-    total: Callable[[Tensor, Tensor], Tensor] = real_sum,
-    count: Callable[[Tensor], Any] = lambda key_mask: key_mask.sum(dim=1, keepdim=True).clamp(min=1),
-    finish: Callable[[Tensor], Tensor] = lambda mean: mean,
-) -> Callable[[Tensor, Tensor], Tensor]:
-    """total / count, with one of its steps done otherwise."""
-    return lambda hidden, key_mask: finish(total(hidden, key_mask) / count(key_mask)).to(hidden.dtype)
-
-
-def pooled_in_own_dtype(hidden: Tensor, key_mask: Tensor) -> Tensor:
-    return (hidden * key_mask.unsqueeze(-1)).sum(dim=1) / key_mask.sum(dim=1, keepdim=True).clamp(min=1)
-
-
-def last_real(hidden: Tensor, key_mask: Tensor) -> Tensor:
-    place = (torch.arange(hidden.shape[1], device=hidden.device) * key_mask).amax(dim=1)
-    return hidden[torch.arange(len(hidden)), place]
-
-
-def draw_right_padded(draw: Draw, B: int, N: int, d: int) -> tuple[Tensor, Tensor]:
-    """Means far from 0; each sequence has padding of its own length, the first not padded."""
-    kept = torch.tensor([N, 1, *[draw.integer(2, N - 1) for _ in range(B - 2)]])[draw.permutation(B)]
-    return draw.normal(B, N, d, mean=2.0), torch.arange(N) < kept[:, None]
-
-
-def draw_left_padded(draw: Draw, B: int, N: int, d: int) -> tuple[Tensor, Tensor]:
-    hidden, real = draw_right_padded(draw, B, N, d)
-    return hidden, real.flip(1)
-
-
-def draw_one_empty(draw: Draw) -> tuple[Tensor, Tensor]:
-    hidden, real = draw_right_padded(draw, 3, 5, 4)
-    real[draw.integer(0, 2)] = False
-    return hidden, real
-
-
-def draw_long(draw: Draw) -> tuple[Tensor, Tensor]:
-    """300 vectors near 400, whose sum is beyond float16."""
-    return draw.normal(2, 300, 3, mean=400.0, std=4.0), draw.mask(2, 300, keep=0.9)
-
-
-exercise(
-    name="mean_pool",
-    lesson=LESSON,
-    points=2,
-    difficulty=2,
-    reference=mean_pool,
-    results=("vectors",),
-    cases=[
-        Case("right", both("padding on the right", "填補在右邊"), lambda d: draw_right_padded(d, 3, 6, 4), 3),
-        Case("left", both("padding on the left", "填補在左邊"), lambda d: draw_left_padded(d, 4, 5, 3), 2.5),
-        Case(
-            "no_padding",
-            both("no padding, as many tokens as columns", "沒有填補，詞元數等於寬度"),
-            lambda d: (d.normal(2, 4, 4, mean=1.0), torch.ones(2, 4, dtype=torch.bool)),
-            2,
-        ),
-        Case(
-            "square",
-            both("as many sequences as tokens", "序列數等於詞元數"),
-            lambda d: draw_right_padded(d, 4, 4, 3),
-        ),
-        Case(
-            "one_empty",
-            both("one sequence without any token: zeros", "有一個序列沒有任何詞元：0"),
-            draw_one_empty,
-            trap=True,
-        ),
-        Case(
-            "long_float16",
-            both("float16: 300 vectors near 400", "float16：300 個 400 左右的向量"),
-            draw_long,
-            1,
-            torch.float16,
-            trap=True,
-        ),
-        *half_precision(lambda d: draw_right_padded(d, 3, 7, 4)),
-        float64(lambda d: draw_right_padded(d, 3, 4, 5), 0.5),
-        noncontiguous(lambda d: draw_left_padded(d, 2, 5, 3), 0.5),
-        gradients(lambda d: draw_one_empty(d)),
-    ],
-    mistakes=[
-        Mistake(
-            "padding_counted",
-            lambda hidden, key_mask: hidden.mean(dim=1),
-            both(
-                "Padding is averaged in. The same sentence then has another vector in every batch.",
-                "你把填補也平均進去了。這樣同一個句子在每個批次裡的向量都不同。",
-            ),
-        ),
-        Mistake(
-            "divides_by_length",
-            pooled(count=lambda key_mask: key_mask.shape[1]),
-            both(
-                "You sum the real tokens, but divide by the length with padding. Divide by how many were summed.",
-                "你加的是真的詞元，除的卻是含填補的長度。加了幾個就除以幾。",
-            ),
-        ),
-        Mistake(
-            "one_count_for_all",
-            pooled(count=lambda key_mask: key_mask.sum().clamp(min=1)),
-            both(
-                "You divide every sequence by the number of real tokens of the whole batch. Each has its own count.",
-                "你把每個序列都除以整個批次的真詞元數。每個序列有自己的數目。",
-            ),
-        ),
-        Mistake(
-            "summed",
-            pooled(count=lambda key_mask: 1),
-            both(
-                "You return the sum. A long sentence then has a longer vector; divide by the number of real tokens.",
-                "你回傳的是總和。這樣句子愈長，向量就愈長；要除以真詞元的個數。",
-            ),
-        ),
-        Mistake(
-            "divides_by_root",
-            pooled(count=lambda key_mask: key_mask.sum(dim=1, keepdim=True).clamp(min=1).sqrt()),
-            both(
-                "You divide by the root of the count. Some models were trained to be read that way, this one takes the mean.",
-                "你除的是個數的平方根。有些模型訓練時是那樣讀的，這裡要的是平均。",
-            ),
-        ),
-        Mistake(
-            "first_token",
-            lambda hidden, key_mask: hidden[:, 0],
-            both(
-                "You return the first token's vector, [CLS]. Some models are read that way; here the mean is asked for.",
-                "你回傳的是第一個詞元（[CLS]）的向量。有些模型是那樣讀的；這裡要的是平均。",
-            ),
-        ),
-        Mistake(
-            "last_token",
-            last_real,
-            both(
-                "You return the last real token's vector. The mean over all real ones is asked for.",
-                "你回傳的是最後一個真詞元的向量。這裡要所有真詞元的平均。",
-            ),
-        ),
-        Mistake(
-            "maximum",
-            lambda hidden, key_mask: hidden.masked_fill(~key_mask[..., None], -math.inf).amax(dim=1),
-            both(
-                "You return the maximum of each column. The mean is asked for.",
-                "你回傳的是每一行的最大值。這裡要的是平均。",
-            ),
-        ),
-        Mistake(
-            "mask_inverted",
-            lambda hidden, key_mask: pooled()(hidden, ~key_mask),
-            both(
-                "You average the padding and leave the text out. True means: a real token.",
-                "你平均的是填補，文字反而沒算。True 代表真的詞元。",
-            ),
-        ),
-        Mistake(
-            "nan_when_empty",
-            pooled(count=lambda key_mask: key_mask.sum(dim=1, keepdim=True)),
-            both(
-                "A sequence without any token gives 0/0. Its vector is all zeros.",
-                "沒有任何詞元的序列會變成 0/0。它的向量應該全是 0。",
-            ),
-        ),
-        Mistake(
-            "unit_length",
-            pooled(finish=lambda mean: F.normalize(mean, dim=-1)),
-            both(
-                "You scale the vectors to length 1. That is the next step of the pipeline and not part of the mean.",
-                "你把向量縮放成長度 1。那是流程的下一步，不屬於平均。",
-            ),
-        ),
-        Mistake(
-            "sums_in_half",
-            pooled_in_own_dtype,
-            both(
-                "You sum in half precision: 300 numbers near 400 make 120,000, and float16 ends at 65,504. Sum in float32 and "
-                "convert the mean.",
-                "你用半精度加總：300 個 400 左右的數加起來是 12 萬，而 float16 只到 65504。用 float32 加，平均完再轉回去。",
-            ),
-        ),
-        Mistake(
-            "axis_kept",
-            pooled(finish=lambda mean: mean.unsqueeze(1)),
-            both(
-                "The axis of the tokens is still there, with length 1. One vector a sequence: [B, d].",
-                "詞元的軸還在，長度是 1。一個序列一個向量：[B, d]。",
-            ),
-        ),
-        Mistake(
-            "mean_over_columns",
-            lambda hidden, key_mask: hidden.mean(dim=-1) * key_mask,
-            both(
-                "You average over the columns and get one number a token. Average over the tokens: one vector a sequence.",
-                "你沿著寬度平均，得到每個詞元一個數。要沿著詞元平均：每個序列一個向量。",
-            ),
-        ),
-    ],
-    hints=[
-        both(
-            "A mean is a sum divided by a count. Both are over the real tokens, and both differ from sequence to sequence.",
-            "平均是總和除以個數。兩者都只看真的詞元，而且每個序列各不相同。",
-        ),
-        both(
-            "Give the mask one more axis at its end, so that it broadcasts over the columns. Keep the count at least 1, and mind "
-            "the dtype in which you sum.",
-            "替遮罩在最後加一個軸，讓它沿著寬度廣播。個數至少要是 1；還要注意用什麼 dtype 加總。",
+            "一段開始時，兩個串列都放進同一個哨兵，編號減一；之後每個詞元各進其中一個。走完還有一件事要做。",
         ),
     ],
 )
@@ -1510,6 +1333,244 @@ exercise(
     ],
 )
 
+# ---------------------------------------------------------------------------------------------------- mean_pool
+
+
+def mean_pool(hidden: Tensor, key_mask: Tensor) -> Tensor:
+    real = key_mask.unsqueeze(-1)
+    total = hidden.masked_fill(~real, 0.0).sum(dim=1, dtype=torch.promote_types(hidden.dtype, torch.float32))
+    return (total / real.sum(dim=1).clamp(min=1)).to(hidden.dtype)
+
+
+def real_sum(hidden: Tensor, key_mask: Tensor) -> Tensor:
+    """In float32 at least, [B, d]."""
+    wide = hidden.to(torch.promote_types(hidden.dtype, torch.float32))
+    return wide.where(key_mask[..., None], 0).sum(dim=1)
+
+
+def pooled(
+    total: Callable[[Tensor, Tensor], Tensor] = real_sum,
+    count: Callable[[Tensor], Any] = lambda key_mask: key_mask.sum(dim=1, keepdim=True).clamp(min=1),
+    finish: Callable[[Tensor], Tensor] = lambda mean: mean,
+) -> Callable[[Tensor, Tensor], Tensor]:
+    """total / count, with one of its steps done otherwise."""
+    return lambda hidden, key_mask: finish(total(hidden, key_mask) / count(key_mask)).to(hidden.dtype)
+
+
+def pooled_in_own_dtype(hidden: Tensor, key_mask: Tensor) -> Tensor:
+    return (hidden * key_mask.unsqueeze(-1)).sum(dim=1) / key_mask.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def first_places(hidden: Tensor, key_mask: Tensor) -> Tensor:
+    """The mean over as many places from the left as there are real tokens."""
+    kept = torch.arange(hidden.shape[1]) < key_mask.sum(dim=1, keepdim=True)
+    return pooled()(hidden, kept)
+
+
+def last_real(hidden: Tensor, key_mask: Tensor) -> Tensor:
+    place = (torch.arange(hidden.shape[1], device=hidden.device) * key_mask).amax(dim=1)
+    return hidden[torch.arange(len(hidden)), place]
+
+
+def draw_right_padded(draw: Draw, B: int, N: int, d: int) -> tuple[Tensor, Tensor]:
+    """Means far from 0; each sequence has padding of its own length, the first not padded."""
+    kept = torch.tensor([N, 1, *[draw.integer(2, N - 1) for _ in range(B - 2)]])[draw.permutation(B)]
+    return draw.normal(B, N, d, mean=2.0), torch.arange(N) < kept[:, None]
+
+
+def draw_left_padded(draw: Draw, B: int, N: int, d: int) -> tuple[Tensor, Tensor]:
+    hidden, real = draw_right_padded(draw, B, N, d)
+    return hidden, real.flip(1)
+
+
+def draw_one_empty(draw: Draw) -> tuple[Tensor, Tensor]:
+    hidden, real = draw_right_padded(draw, 3, 5, 4)
+    real[draw.integer(0, 2)] = False
+    return hidden, real
+
+
+def draw_long(draw: Draw) -> tuple[Tensor, Tensor]:
+    """300 vectors near 400, whose sum is beyond float16."""
+    return draw.normal(2, 300, 3, mean=400.0, std=4.0), draw.mask(2, 300, keep=0.9)
+
+
+exercise(
+    name="mean_pool",
+    lesson=LESSON,
+    points=2,
+    difficulty=2,
+    reference=mean_pool,
+    results=("vectors",),
+    cases=[
+        Case("right", both("padding on the right", "填補在右邊"), lambda d: draw_right_padded(d, 3, 6, 4), 3),
+        Case("left", both("padding on the left", "填補在左邊"), lambda d: draw_left_padded(d, 4, 5, 3), 2.5),
+        Case(
+            "no_padding",
+            both("no padding, as many tokens as columns", "沒有填補，詞元數等於寬度"),
+            lambda d: (d.normal(2, 4, 4, mean=1.0), torch.ones(2, 4, dtype=torch.bool)),
+            2,
+        ),
+        Case(
+            "square",
+            both("as many sequences as tokens", "序列數等於詞元數"),
+            lambda d: draw_right_padded(d, 4, 4, 3),
+        ),
+        Case(
+            "one_empty",
+            both("one sequence without any token: zeros", "有一個序列沒有任何詞元：0"),
+            draw_one_empty,
+            trap=True,
+        ),
+        Case(
+            "long_float16",
+            both("float16: 300 vectors near 400", "float16：300 個 400 左右的向量"),
+            draw_long,
+            1,
+            torch.float16,
+            trap=True,
+        ),
+        *half_precision(lambda d: draw_right_padded(d, 3, 7, 4)),
+        float64(lambda d: draw_right_padded(d, 3, 4, 5), 0.5),
+        noncontiguous(lambda d: draw_left_padded(d, 2, 5, 3), 0.5),
+        gradients(lambda d: draw_one_empty(d)),
+    ],
+    mistakes=[
+        Mistake(
+            "padding_counted",
+            lambda hidden, key_mask: hidden.mean(dim=1),
+            both(
+                "Padding is averaged in. The same sentence then has another vector in every batch.",
+                "你把填補也平均進去了。這樣同一個句子在每個批次裡的向量都不同。",
+            ),
+        ),
+        Mistake(
+            "first_places",
+            first_places,
+            both(
+                "You average the first places of each sequence, as many as it has real tokens. With padding on the left these are "
+                "not the real ones: the mask says where they stand.",
+                "你平均的是每個序列最前面的幾個位置，個數等於真正的詞元數。填補在左邊時，那些並不是真正的詞元：它們在哪裡，要看遮罩。",
+            ),
+        ),
+        Mistake(
+            "divides_by_length",
+            pooled(count=lambda key_mask: key_mask.shape[1]),
+            both(
+                "You sum the real tokens, but divide by the length with padding. Divide by how many were summed.",
+                "你加的是真正的詞元，除的卻是含填補的長度。加了幾個就除以幾。",
+            ),
+        ),
+        Mistake(
+            "one_count_for_all",
+            pooled(count=lambda key_mask: key_mask.sum().clamp(min=1)),
+            both(
+                "You divide every sequence by the number of real tokens of the whole batch. Each has its own count.",
+                "你把每個序列都除以整個批次的真正詞元數。每個序列有自己的數目。",
+            ),
+        ),
+        Mistake(
+            "summed",
+            pooled(count=lambda key_mask: 1),
+            both(
+                "You return the sum. A long sentence then has a longer vector; divide by the number of real tokens.",
+                "你回傳的是總和。這樣句子愈長，向量就愈長；要除以真正詞元的個數。",
+            ),
+        ),
+        Mistake(
+            "divides_by_root",
+            pooled(count=lambda key_mask: key_mask.sum(dim=1, keepdim=True).clamp(min=1).sqrt()),
+            both(
+                "You divide by the root of the count. Some models were trained to be read that way, this one takes the mean.",
+                "你除的是個數的平方根。有些模型訓練時是那樣讀的，這裡要的是平均。",
+            ),
+        ),
+        Mistake(
+            "first_token",
+            lambda hidden, key_mask: hidden[:, 0],
+            both(
+                "You return the first token's vector, [CLS]. Some models are read that way; here the mean is asked for.",
+                "你回傳的是第一個詞元（[CLS]）的向量。有些模型是那樣讀的；這裡要的是平均。",
+            ),
+        ),
+        Mistake(
+            "last_token",
+            last_real,
+            both(
+                "You return the last real token's vector. The mean over all real ones is asked for.",
+                "你回傳的是最後一個真正的詞元的向量。這裡要所有真正詞元的平均。",
+            ),
+        ),
+        Mistake(
+            "maximum",
+            lambda hidden, key_mask: hidden.masked_fill(~key_mask[..., None], -math.inf).amax(dim=1),
+            both(
+                "You return the maximum of each column. The mean is asked for.",
+                "你回傳的是每一行的最大值。這裡要的是平均。",
+            ),
+        ),
+        Mistake(
+            "mask_inverted",
+            lambda hidden, key_mask: pooled()(hidden, ~key_mask),
+            both(
+                "You average the padding and leave the text out. True means: a real token.",
+                "你平均的是填補，文字反而沒算。True 代表真正的詞元。",
+            ),
+        ),
+        Mistake(
+            "nan_when_empty",
+            pooled(count=lambda key_mask: key_mask.sum(dim=1, keepdim=True)),
+            both(
+                "A sequence without any token gives 0/0. Its vector is all zeros.",
+                "沒有任何詞元的序列會變成 0/0。它的向量應該全是 0。",
+            ),
+        ),
+        Mistake(
+            "unit_length",
+            pooled(finish=lambda mean: F.normalize(mean, dim=-1)),
+            both(
+                "You scale the vectors to length 1. That is the next step of the pipeline and not part of the mean.",
+                "你把向量縮放成長度 1。那是流程的下一步，不屬於平均。",
+            ),
+        ),
+        Mistake(
+            "sums_in_half",
+            pooled_in_own_dtype,
+            both(
+                "You sum in half precision: 300 numbers near 400 make 120,000, and float16 ends at 65,504. Sum in float32 and "
+                "convert the mean.",
+                "你用半精度加總：300 個 400 左右的數加起來是 12 萬，而 float16 只到 65504。用 float32 加，平均完再轉回去。",
+            ),
+        ),
+        Mistake(
+            "axis_kept",
+            pooled(finish=lambda mean: mean.unsqueeze(1)),
+            both(
+                "The axis of the tokens is still there, with length 1. One vector a sequence: [B, d].",
+                "詞元的軸還在，長度是 1。一個序列一個向量：[B, d]。",
+            ),
+        ),
+        Mistake(
+            "mean_over_columns",
+            lambda hidden, key_mask: hidden.mean(dim=-1) * key_mask,
+            both(
+                "You average over the columns and get one number a token. Average over the tokens: one vector a sequence.",
+                "你沿著寬度平均，得到每個詞元一個數。要沿著詞元平均：每個序列一個向量。",
+            ),
+        ),
+    ],
+    hints=[
+        both(
+            "A mean is a sum divided by a count. Both are over the real tokens, and both differ from sequence to sequence.",
+            "平均是總和除以個數。兩者都只看真正的詞元，而且每個序列各不相同。",
+        ),
+        both(
+            "Give the mask one more axis at its end, so that it broadcasts over the columns. Keep the count at least 1, and mind "
+            "the dtype in which you sum.",
+            "替遮罩在最後加一個軸，讓它沿著寬度廣播。個數至少要是 1；還要注意用什麼 dtype 加總。",
+        ),
+    ],
+)
+
 # -------------------------------------------------------------------------------------------------- llama_block
 
 
@@ -1684,6 +1745,20 @@ def one_norm(self: Any, x: Tensor) -> Tensor:
     return x + self.network(self.norm(x, self.norm1.weight))
 
 
+def first_residual_missing(self: Any, x: Tensor) -> Tensor:
+    x = self.attention(self.norm(x, self.norm1.weight))
+    return x + self.network(self.norm(x, self.norm2.weight))
+
+
+def second_residual_missing(self: Any, x: Tensor) -> Tensor:
+    return self.network(self.norm(x + self.attention(self.norm(x, self.norm1.weight)), self.norm2.weight))
+
+
+def first_norm_missing(self: Any, x: Tensor) -> Tensor:
+    x = x + self.attention(x)
+    return x + self.network(self.norm(x, self.norm2.weight))
+
+
 def second_norm_missing(self: Any, x: Tensor) -> Tensor:
     x = x + self.attention(self.norm(x, self.norm1.weight))
     return x + self.network(x)
@@ -1811,7 +1886,7 @@ exercise(
         ),
         Case(
             "base",
-            both("clocks of base 500", "時鐘的底是 500"),
+            both("rotary frequencies of base 500", "旋轉頻率的底（rope_base）是 500"),
             lambda d: draw_block(d, 2, 8, (16, 2, 1, 12), (1e-5, 500.0)),
             2,
         ),
@@ -1859,6 +1934,22 @@ exercise(
             ),
         ),
         Mistake(
+            "first_residual_missing",
+            with_step(forward=first_residual_missing),
+            both(
+                "The first shortcut is missing: x is not added to what attention found.",
+                "少了第一條捷徑：注意力的結果沒有加上 x。",
+            ),
+        ),
+        Mistake(
+            "second_residual_missing",
+            with_step(forward=second_residual_missing),
+            both(
+                "The second shortcut is missing: the sum after attention is not added to what the network gives.",
+                "少了第二條捷徑：前饋網路的結果沒有加上注意力之後的和。",
+            ),
+        ),
+        Mistake(
             "one_residual",
             with_step(forward=one_residual),
             both(
@@ -1890,6 +1981,14 @@ exercise(
             both(
                 "Both sublayers read through norm1. The second has gains of its own.",
                 "兩個子層都用 norm1。第二個有自己的增益。",
+            ),
+        ),
+        Mistake(
+            "first_norm_missing",
+            with_step(forward=first_norm_missing),
+            both(
+                "Your attention reads x as it is. norm1 stands in front of it.",
+                "你的注意力直接讀 x。它前面要先經過 norm1。",
             ),
         ),
         Mistake(
@@ -1984,24 +2083,34 @@ exercise(
             "turned_backwards",
             with_step(angles=lambda self, n, x: -Stepwise.angles(self, n, x)),
             both(
-                "You turn the other way round: a cos + b sin in place of a cos − b sin.",
-                "你轉的方向反了：該是 a cos − b sin，你寫成 a cos + b sin。",
+                "Your scores are those of turning the other way round, as if every angle were negative. Look at the signs of the "
+                "two sine terms, and at which of the two tables is the cosine.",
+                "你的分數等於往反方向轉的結果，好像每個角度都是負的。看看兩個正弦項的正負號，還有哪一張表才是餘弦。",
+            ),
+        ),
+        Mistake(
+            "exponent_doubled",
+            with_step(angles=angles_with(lambda self, i: -4 * i / self.d_k)),
+            both(
+                "Your frequencies fall too fast: the exponent is −2i / d_k with i counting the pairs and d_k the whole width of a "
+                "head, not half of it.",
+                "你的頻率降得太快：指數是 −2i / d_k，i 數的是第幾對，d_k 是一個頭的全寬，不是一半。",
             ),
         ),
         Mistake(
             "exponent_halved",
             with_step(angles=angles_with(lambda self, i: -i / self.d_k)),
             both(
-                "Your clocks are too fast: the exponent is −2i / d_k with i counting the pairs.",
-                "你的時鐘轉太快：指數是 −2i / d_k，i 數的是第幾對。",
+                "Your frequencies fall too slowly: the exponent is −2i / d_k with i counting the pairs.",
+                "你的頻率降得太慢：指數是 −2i / d_k，i 數的是第幾對。",
             ),
         ),
         Mistake(
             "frequencies_of_the_model",
             with_step(angles=angles_with(lambda self, i: -2 * i / (self.d_k * self.h))),
             both(
-                "Your frequencies are spread over d_model. Every head has its own set of clocks, spread over d_k.",
-                "你的頻率是照 d_model 分配的。每個頭有自己的一組時鐘，照 d_k 分配。",
+                "Your frequencies are spread over d_model. Every head has its own set of frequencies, spread over d_k.",
+                "你的頻率是照 d_model 分配的。每個頭有自己的一組頻率，照 d_k 分配。",
             ),
         ),
         Mistake(
@@ -2016,8 +2125,8 @@ exercise(
             "base_ignored",
             with_step(angles=angles_of_fixed_base),
             both(
-                "Your clocks always have base 10,000, whatever rope_base is given.",
-                "不管給的 rope_base 是多少，你的時鐘都用 10000 當底。",
+                "Your frequencies always have base 10,000, whatever rope_base is given.",
+                "不管給的 rope_base 是多少，你的頻率都用 10000 當底。",
             ),
         ),
         Mistake(
@@ -2087,6 +2196,14 @@ exercise(
             ),
         ),
         Mistake(
+            "excludes_self",
+            with_step(visible=lambda self, n: torch.ones(n, n, dtype=torch.bool).tril(-1)),
+            both(
+                "Your tokens do not see themselves, so the first one sees nothing and becomes NaN. Only what comes later is hidden.",
+                "你的詞元看不到自己，第一個就什麼都看不到，變成 NaN。要遮的只有後面的。",
+            ),
+        ),
+        Mistake(
             "mask_upside_down",
             with_step(visible=lambda self, n: torch.ones(n, n, dtype=torch.bool).triu()),
             both(
@@ -2152,6 +2269,14 @@ exercise(
             both(
                 "Your gate is ReLU. Llama's is SiLU.",
                 "你的閘門用 ReLU。Llama 用的是 SiLU。",
+            ),
+        ),
+        Mistake(
+            "network_without_up",
+            with_step(gated=lambda self, gate, up: F.silu(gate)),
+            both(
+                "w_up is not used. The network has two ways in, which are multiplied.",
+                "沒有用到 w_up。這個網路有兩個入口，要相乘。",
             ),
         ),
         Mistake(

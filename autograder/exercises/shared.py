@@ -13,6 +13,7 @@ ATTENTION_BUILT_INS = (
     "torch.nn.functional.scaled_dot_product_attention",
     "torch.nn.MultiheadAttention",
     "torch.nn.functional.multi_head_attention_forward",
+    "torch.masked.*",
 )
 TRANSFORMER_BUILT_INS = (
     *ATTENTION_BUILT_INS,

@@ -483,7 +483,9 @@ else:
 
 from autograder import check, hint, progress, start, use
 
-start(LESSON, LANGUAGE)"""
+start(LESSON, LANGUAGE)
+if not STUDENT_ID:
+    print("{nameless}")"""
 
 _SETUP_TEXT = {
     "en": {
@@ -491,12 +493,14 @@ _SETUP_TEXT = {
         "present": "The course package is here already; nothing was installed.",
         "installed": "The course package {release} was installed; torch and numpy were left alone.",
         "failed": "The course package could not be installed: see pip's message above, then run this cell again.",
+        "nameless": "STUDENT_ID is still empty: fill it in before you hand in, so that the file is known as yours.",
     },
     "zh-TW": {
         "ask": "請填入學號（STUDENT_ID）與姓名（STUDENT_NAME），再按 Shift+Enter 執行本儲存格。",
         "present": "課程套件已經在了，沒有另外安裝。",
         "installed": "已安裝課程套件 {release}；torch 與 numpy 維持原樣。",
         "failed": "課程套件安裝失敗：請看上方 pip 的訊息，再執行一次本儲存格。",
+        "nameless": "學號（STUDENT_ID）還沒填：繳交前請填好，才知道檔案是你的。",
     },
 }
 

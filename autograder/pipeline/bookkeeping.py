@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import re
 import shutil
 import signal
 import threading
@@ -26,15 +27,20 @@ from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
+from autograder.pipeline import shown
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
 from autograder.pipeline.records import LATE, Change, Grade, Record
 
 # For formgrader, which Jupyter opens in the course folder; the steps here take their configuration as an object.
-FORMGRADER = """c = get_config()
+FORMGRADER = """import runpy
+
+c = get_config()
 c.CourseDirectory.root = {course!r}
 c.CourseDirectory.db_url = "sqlite:///" + {out!r} + "/gradebook.db"
-c.HTMLExporter.sanitize_html = True  # what students write is shown, never run
+# What students write is shown, never run: outputs by nbconvert's own setting, Markdown by the course's filter.
+c.HTMLExporter.sanitize_html = True
+c.HTMLExporter.filters = {{"markdown2html": runpy.run_path({shown!r})["markdown2html"]}}
 """
 # An instructor's own settings, such as the penalty of late submissions: never written here, read where it is there.
 OWN_SETTINGS = "own_config.py"
@@ -91,7 +97,7 @@ class Books:
         create_gradebook(out / "gradebook.db")
         self.course.mkdir(exist_ok=True)
         (self.course / "nbgrader_config.py").write_text(
-            FORMGRADER.format(course=str(self.course.resolve()), out=str(out.resolve()))
+            FORMGRADER.format(course=str(self.course.resolve()), out=str(out.resolve()), shown=shown.__file__)
             + f"load_subconfig({OWN_SETTINGS!r})\n" * (self.course / OWN_SETTINGS).exists()
         )
         self.config = books_config(out)
@@ -123,7 +129,8 @@ class Books:
         nbformat.write(submission.notebook, folder / f"{lesson}.ipynb")
         (folder / "timestamp.txt").write_text(stamp)
         with Gradebook(self.config.CourseDirectory.db_url) as book:
-            first, _, last = record.student_name.partition(" ")
+            # Formgrader puts names into its page as they are.
+            first, _, last = re.sub(r"[<>&\"]+", " ", record.student_name).strip().partition(" ")
             book.update_or_create_student(student, first_name=first, last_name=last)
         WriteVerdicts.record = record
         self.config.CourseDirectory.assignment_id, self.config.CourseDirectory.student_id = lesson, student

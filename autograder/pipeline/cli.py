@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 import warnings
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -61,7 +62,9 @@ class Commands(TyperGroup):
             if not hasattr(problem, "format_message"):
                 raise
             text = problem.format_message()
-            if "\n" in text:  # the help, where nothing was asked for
+            if not text:  # nothing was asked for, and the help is shown
+                pass
+            elif "\n" in text:  # other versions of typer hand the help over
                 print(text, file=sys.stderr)
             else:
                 print(f"error: {text} (see python -m autograder --help)", file=sys.stderr)
@@ -141,6 +144,10 @@ def grade(
 ) -> None:
     """Grade a pile of submissions; what is graded in OUT already is not run again."""
     with one_line(out):
+        refuse_no_pile(submissions)
+        for path in roster or ():
+            if not path.exists():
+                refuse(f"{path}: No such file or directory")
         from autograder.pipeline.grading import LIMITS
         from autograder.pipeline.grading import grade as grade_pile
         from autograder.pipeline.report import read_back
@@ -148,13 +155,16 @@ def grade(
         limits = replace(LIMITS, walled=wall is Sandbox.bubblewrap)
         if not limits.walled:
             print(f"warning: {WITHOUT_WALL}", file=sys.stderr)
+        lines: list[str] = []
         with executor(dask, workers) as pool, bar() as progress:
             records = grade_pile(
                 submissions, out, seed, workers, executor=pool, progress=progress, exercise=exercise,
-                rosters=roster or (), limits=limits,
+                rosters=roster or (), limits=limits, tell=lines.append,
             )  # fmt: skip
         files = read_back(out)[1]
         tell(records, files, out)
+        for line in lines:
+            print(line)
         died = sum(record.status == "not run" for record in records)
         now = progress.total - died
         print(f"{now} graded now, {sum(record.status == 'graded' for record in records) - now} as before")
@@ -182,6 +192,8 @@ def release(
         files = write_release(ROOT, out)
     except ReleaseError as problem:
         refuse(str(problem))
+    except OSError as problem:
+        refuse(f"{problem.filename or out}: {problem.strerror}")
     print(f"{len(files)} files in {out}")
 
 
@@ -203,6 +215,8 @@ def solutions(
 def report(out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that grade wrote.")]) -> None:
     """Write tables and pages anew, with the points given by hand in nbgrader since."""
     with one_line(out):
+        if not (out / "files.json").exists():
+            refuse(f"{out} holds no graded class: grade one into it first")
         from autograder.pipeline.report import read_back, write_reports
 
         records, files = read_back(out)
@@ -330,6 +344,16 @@ def one_line(out: Path) -> Iterator[None]:
             refuse(f"cannot write to {out}: {problem.strerror}" if inside else f"{path}: {problem.strerror}")
         what = (str(problem).splitlines() or [""])[0]
         refuse(f"unexpected {type(problem).__name__}: {what} ({keep_traceback(out)})")
+
+
+def refuse_no_pile(path: Path) -> None:
+    """Say at once what is no pile: `grade` sees it too, after the seconds that torch and nbgrader take to import."""
+    from autograder.pipeline.pile import no_pile
+
+    if not path.exists():
+        refuse(f"{path} does not exist")
+    if not path.is_dir() and not zipfile.is_zipfile(path):
+        refuse(no_pile(path))
 
 
 def expected() -> tuple[type[Exception], ...]:

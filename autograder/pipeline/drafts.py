@@ -7,11 +7,12 @@ import json
 import re
 import symtable
 import warnings
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from functools import lru_cache
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import jupytext
 
@@ -20,6 +21,11 @@ from autograder.pipeline.pile import File, _Refused, copy_of
 CELL_LIMIT = 2_000
 SOURCE_LIMIT = 1_000_000  # characters of all cells: reading code takes hundreds of times its size
 PARSE_LIMIT = 50_000  # characters of a cell that are parsed; longer ones are searched by pattern
+CODE_LIMIT = 300_000  # characters of all cells that are parsed
+SETUP_LIMIT = 10_000  # characters that are parsed to learn whose a notebook is
+ATTACHMENT_LIMIT = 20 * 2**20  # characters of all pictures pasted into a notebook
+REMEMBERED = 1_000_000  # characters whose syntax trees are kept, which take hundreds of times their size
+T = TypeVar("T")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -74,8 +80,11 @@ def _text(value: object) -> str:
     return clean_text(value).strip()[:200] if isinstance(value, str) else ""
 
 
-def read_draft(file: File) -> Draft:
-    """Cells and declarations of one file. Never raises: what is wrong with the file stands in `problem`."""
+def read_draft(file: File, parse: bool = True) -> Draft:
+    """Cells and declarations of one file. Never raises: what is wrong with the file stands in `problem`.
+
+    Without `parse` the declarations are searched by pattern alone.
+    """
     draft = Draft(file, problem=file.problem)
     if draft.problem:
         return draft
@@ -93,13 +102,21 @@ def read_draft(file: File) -> Draft:
         if sum(len(cell.source) for cell in draft.cells) > SOURCE_LIMIT:
             draft.cells = []
             raise _Refused("its cells hold more than a million characters")
+        if code_size(draft.cells) > CODE_LIMIT:
+            draft.cells = []
+            raise _Refused("its code holds more than 300,000 characters")
     except _Refused as error:
         draft.problem = str(error)
     except (RecursionError, MemoryError):
         draft.problem = "it is nested too deeply or too large to be read"
     draft.file = replace(file, data=b"")
-    _read_setup(draft)
+    _read_setup(draft, SETUP_LIMIT if parse else 0)
     return draft
+
+
+def code_size(cells: Sequence[Cell]) -> int:
+    """Characters that are parsed."""
+    return sum(len(cell.source) for cell in cells if cell.kind == "code" and len(cell.source) <= PARSE_LIMIT)
 
 
 def _decoded(data: bytes) -> str:
@@ -143,7 +160,10 @@ def _notebook_cells(content: dict[str, Any]) -> list[Cell]:
         raw = [cell for sheet in sheets if isinstance(sheet, list) for cell in sheet]
     if len(raw) > CELL_LIMIT:
         raise _Refused(f"it has more than {CELL_LIMIT} cells")
-    return [_cell(position, _dict(value)) for position, value in enumerate(raw)]
+    cells = [_cell(position, _dict(value)) for position, value in enumerate(raw)]
+    if sum(len(data) for cell in cells for _, _, data in cell.attachments) > ATTACHMENT_LIMIT:
+        raise _Refused("the pictures in its text hold more than 20 MB")
+    return cells
 
 
 def _cell(position: int, raw: dict[str, Any]) -> Cell:
@@ -155,7 +175,7 @@ def _cell(position: int, raw: dict[str, Any]) -> Cell:
         (clean_text(name), kind, data)
         for name, bundle in _dict(raw.get("attachments")).items()
         for kind, data in _dict(bundle).items()
-        if kind in {"image/png", "image/jpeg"} and isinstance(data, str) and data.isascii()
+        if kind in {"image/png", "image/jpeg"} and isinstance(data, str) and re.fullmatch(r"[A-Za-z0-9+/=\s]*", data)
     ]
     return Cell(
         position,
@@ -183,12 +203,12 @@ def _script_cells(text: str) -> list[Cell]:
 _SETUP_NAMES = ("LESSON", "LANGUAGE", "RELEASE", "STUDENT_ID", "STUDENT_NAME")
 
 
-def constants(source: str) -> dict[str, str]:
+def constants(source: str, parse: bool = True) -> dict[str, str]:
     """What a cell assigns to the names of the set-up cell, as text; read from the syntax tree, else by pattern."""
     found: dict[str, str] = {}
     if not any(name in source for name in _SETUP_NAMES):
         return found
-    tree = parsed(source)
+    tree = parsed(source) if parse else None
     for node in tree.body if tree else []:
         if isinstance(node, ast.Assign | ast.AnnAssign):
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -200,7 +220,7 @@ def constants(source: str) -> dict[str, str]:
                         and type(value.value) in (str, int)
                     ):
                         found[name.id] = str(value.value).strip()
-    pattern = r"^[ \t]*(\w+)[ \t]*=[ \t]*[\"']?([^\"'#\n]*)"
+    pattern = rf"^[ \t]*({'|'.join(_SETUP_NAMES)})[ \t]*=[ \t]*[\"']?([^\"'#\n]*)"
     for name, value in re.findall(pattern, source, re.MULTILINE) if tree is None else []:
         found[name] = value.strip()
     return {name: clean_text(found[name])[:200] for name in _SETUP_NAMES if found.get(name)}
@@ -211,12 +231,19 @@ def side_by_side(node: ast.expr | None) -> list[ast.expr | None]:
     return list(node.elts) if isinstance(node, ast.Tuple | ast.List) else [node]
 
 
-def _read_setup(draft: Draft) -> None:
+def setup_size(cell: Cell) -> int:
+    """Characters of a cell that may say whose a notebook is."""
+    return len(cell.source) if cell.kind == "code" and any(name in cell.source for name in _SETUP_NAMES) else 0
+
+
+def _read_setup(draft: Draft, left: int) -> None:
+    """What the notebook says of itself; of `left` characters by a parser, of the rest by pattern."""
     values: dict[str, str] = {}
     # The set-up cell first, wherever it stands; then any other cell that assigns these names.
     for cell in sorted(draft.cells, key=lambda cell: "setup" not in cell.ids):
         if cell.kind == "code":
-            values = constants(cell.source) | values
+            left -= setup_size(cell)
+            values = constants(cell.source, parse=left >= 0) | values
         elif "STUDENT_ID" not in values and (found := re.search(r"學號\W{0,4}[:：]\W{0,4}(\w{4,20})", cell.source)):
             values["STUDENT_ID"] = found[1]
     draft.setup_id, draft.setup_name = values.get("STUDENT_ID", ""), values.get("STUDENT_NAME", "")
@@ -237,6 +264,26 @@ class Names:
     needed: frozenset[str] = frozenset()
 
 
+def remembered(function: Callable[[str], T]) -> Callable[[str], T]:
+    """Keep what a function says of the texts that it was asked about last."""
+    results: OrderedDict[str, T] = OrderedDict()
+    held = 0
+
+    @wraps(function)
+    def ask(source: str) -> T:
+        nonlocal held
+        if source in results:
+            results.move_to_end(source)
+            return results[source]
+        result = results[source] = function(source)
+        held += len(source) + 100
+        while held > REMEMBERED:
+            held -= len(results.popitem(last=False)[0]) + 100
+        return result
+
+    return ask
+
+
 def without_magics(source: str) -> str:
     """The same lines with IPython's own syntax replaced by `pass`, so that Python's parser can read the rest."""
     source = re.sub(r"\A(\s*)%%\w*.*", r"\1pass", source)
@@ -244,7 +291,7 @@ def without_magics(source: str) -> str:
     return re.sub(r"^([ \t]*\w[\w, ]*=\s*)[%!].*", r"\1None", source, flags=re.MULTILINE)
 
 
-@lru_cache(maxsize=2048)
+@remembered
 def parsed(source: str) -> ast.Module | None:
     if len(source) > PARSE_LIMIT:
         return None
@@ -258,7 +305,7 @@ def parsed(source: str) -> ast.Module | None:
     return None
 
 
-@lru_cache(maxsize=2048)
+@remembered
 def names_of(source: str) -> Names:
     """Names from Python's symbol table; by pattern if the cell has a syntax error (`def attend(` still counts)."""
     if len(source) <= PARSE_LIMIT:
@@ -316,9 +363,13 @@ def is_stub(source: str, names: frozenset[str]) -> bool:
     if tree is None or not names & names_of(source).defined:
         return False
     lines = source.split("\n")
+    binds: dict[tuple[int, int | None], bool] = {}  # of lines, on which thousands of statements may stand
     for node in tree.body:
-        text = statement(lines, node)
-        if not any(name in text for name in names) or not names & names_of(text).defined:
+        place = (node.lineno, node.end_lineno)
+        if place not in binds:
+            text = statement(lines, node)
+            binds[place] = any(name in text for name in names) and bool(names & names_of(text).defined)
+        if not binds[place]:
             continue
         bound = True
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -342,11 +393,12 @@ def statement(lines: Sequence[str], node: ast.stmt) -> str:
     return "\n".join(lines[first - 1 : node.end_lineno])
 
 
+@remembered
 def _normal(source: str) -> str:
     return "\n".join(line.rstrip() for line in source.strip().splitlines() if line.strip())
 
 
-@lru_cache(maxsize=2048)
+@remembered
 def _tokens(source: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+|[^\w\s]", source)[:3000])
 

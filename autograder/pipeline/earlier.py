@@ -1,23 +1,103 @@
-"""Lessons that were graded into the same folder before: a course grades one after the other, and keeps all in its tables."""
+"""What was graded into the same folder before: lessons of earlier piles, newer files, and all of it for a mended exercise."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
-from autograder.pipeline.collect import Submission
-from autograder.pipeline.grading import new_record, record_path
+from nbformat import NotebookNode
+
+from autograder.pipeline.collect import GRADED, Submission, lesson_counts, lessons_of
+from autograder.pipeline.drafts import read_draft
+from autograder.pipeline.grading import is_students, new_record, record_path
+from autograder.pipeline.pile import File
+from autograder.pipeline.rebuild import Frames, load_frames, rebuild
 from autograder.pipeline.records import Record
-from autograder.pipeline.report import GRADED, ReportError, read_files
+from autograder.pipeline.report import ReportError, read_files
+from autograder.pipeline.roster import FROM_WORKSHEET
 
 
-def lessons_of(pile: Sequence[Submission]) -> tuple[str, ...]:
-    """The lessons that a pile is of; not those that a few have handed in instead."""
-    count = lesson_counts(pile)
-    return tuple(sorted(lesson for lesson in count if 2 * count[lesson] >= max(count.values())))
+class Earlier:
+    """The submissions that the folder `out` holds from earlier runs, each with its notebook."""
+
+    def __init__(self, out: Path, lessons: Path) -> None:
+        self.out, self.lessons = out, lessons
+        self.rows = {(file.student_id, file.lesson): file for file in files_of(out) if file.status in GRADED}
+        self.frames: Frames = {}  # read where they are needed
+
+    def same_as(self, file: Submission) -> Submission | None:
+        """What was graded of this student and lesson: the answers as they were, in the released notebook of today."""
+        record = Record.load(record_path(self.out, file))
+        path = self.out / "nbgrader" / "submitted" / file.student_id / str(file.lesson) / f"{file.lesson}.ipynb"
+        if record is None or not record.grades or not path.exists():
+            return None
+        self.frames = self.frames or load_frames(self.lessons)
+        draft = read_draft(File((path.name,), None, path.read_bytes()))
+        frame = self.frames.get(record.lesson or "", {}).get(record.language)
+        if draft.problem or frame is None:
+            return None
+        # A run that was stopped has left records that are newer than the table of files.
+        row = self.rows.get((file.student_id, file.lesson), file)
+        if not row.received or new_record(row).received != record.received:
+            row = replace(row, received=datetime.fromisoformat(record.received) if record.received else None)
+        return replace(
+            row, student_name=record.student_name, language=record.language, source=record.source, reason=record.reason,
+            notebook=rebuild(frame, draft.cells).notebook, notebook_id=record.notebook_id, platform=record.platform,
+            remark=record.remark, unscored=tuple(grade.name for grade in record.grades if grade.status == "not scored"),
+        )  # fmt: skip
+
+    def newest(self, pile: Sequence[Submission], tell: Callable[[str], None]) -> list[Submission]:
+        """The pile; where it holds an older file than what was graded of the same student and lesson, that one stays."""
+        result: list[Submission] = []
+        for file in pile:
+            kept = self.same_as(file) if file.notebook is not None else None
+            if kept is not None and answers(kept) == answers(file):
+                if FROM_WORKSHEET in kept.remark and FROM_WORKSHEET not in file.remark:
+                    file.received = kept.received
+                    file.tell(FROM_WORKSHEET)
+            elif kept is not None and is_older(file, kept):
+                reason = f"Older than {kept.source}, which was graded before and stays."
+                result.append(replace(file, status="superseded", notebook=None, reason=reason))
+                kept.tell(f"It stays, for {file.source} is older.")
+                tell(f"{file.source} is older than {kept.source}, which was graded before and stays")
+                file = kept
+            result.append(file)
+        return result
+
+    def with_exercise(self, name: str, tell: Callable[[str], None]) -> list[Submission]:
+        """The submissions that have an exercise, to judge it anew."""
+        records = [(row, Record.load(record_path(self.out, row))) for row in self.rows.values()]
+        asked = [row for row, record in records if record and any(grade.name == name for grade in record.grades)]
+        found = [kept for kept in map(self.same_as, asked) if kept is not None]
+        if lost := len(asked) - len(found):
+            tell(f"{lost} notebooks are not in {self.out / 'nbgrader'} any more: grade them without --exercise")
+        return found
+
+    def left_out(self, pile: Iterable[Submission]) -> int:
+        """How many files of the pile are new, or newer than what was graded, with other answers."""
+        count = 0
+        for file in pile:
+            if file.notebook is not None:
+                kept = self.same_as(file)
+                count += kept is None or (answers(kept) != answers(file) and not is_older(file, kept))
+        return count
 
 
-def lesson_counts(files: Iterable[Submission]) -> Counter[str]:
-    return Counter(file.lesson for file in files if file.lesson is not None and file.status in GRADED)
+def answers(file: Submission) -> list[str]:
+    """All that the student wrote."""
+    cells: list[NotebookNode] = file.notebook.cells if file.notebook is not None else []
+    return [cell.source for cell in cells if is_students(cell)]
+
+
+def is_older(file: Submission, kept: Submission) -> bool:
+    return file.received is not None and kept.received is not None and file.received < kept.received
+
+
+def files_of(out: Path) -> list[Submission]:
+    try:
+        return read_files(out)
+    except ReportError:  # the first run, or one that was stopped before its end
+        return []
 
 
 def kept_from_before(out: Path, pile: Sequence[Submission]) -> tuple[list[Record], list[Submission]]:
@@ -27,10 +107,7 @@ def kept_from_before(out: Path, pile: Sequence[Submission]) -> tuple[list[Record
     same students handed in, and nothing else. A file whose lesson nobody knows belongs to the lessons that it came with.
     Whose record is gone was deleted.
     """
-    try:
-        files = read_files(out)
-    except ReportError:  # the first run, or one that was stopped before its end
-        return [], []
+    files = files_of(out)
     before, now = lesson_counts(files), lesson_counts(pile)
     replaced = {lesson for lesson in now if 2 * now[lesson] >= before[lesson]}
     here = {(file.student_id, file.lesson) for file in pile}
@@ -49,7 +126,7 @@ def kept_from_before(out: Path, pile: Sequence[Submission]) -> tuple[list[Record
                 graded.add(whose)
                 records.append(record)
                 kept.append(file)
-        elif file.source not in paths and file.pile and not main & {*file.pile}:
+        elif file.source not in paths and (file.lesson is not None or (file.pile and not main & {*file.pile})):
             records.append(new_record(file))
             kept.append(file)
     return records, kept

@@ -27,6 +27,7 @@ from autograder.guard import (
     TOO_LONG,
     defined_at_the_top,
     forbidden_in_source,
+    names_between_cells,
     parsed,
     unusual_in_source,
 )
@@ -174,6 +175,7 @@ def new_record(submission: Submission, key: str = "") -> Record:
     return Record(
         submission.student_id, submission.student_name, submission.lesson, submission.language, submission.source,
         status, submission.reason, received, key=key, notebook_id=submission.notebook_id, platform=submission.platform,
+        remark=submission.remark, listed=submission.listed,
     )  # fmt: skip
 
 
@@ -329,9 +331,11 @@ def unusual_lines(cells: list[NotebookNode], exercises: list[Exercise]) -> Itera
     if sum(len(cell.source) for cell in cells) > MOST_SCANNED:
         yield both(f"all cells: {TOO_LONG} as a whole", f"所有儲存格合計超過 {MOST_SCANNED} 個字元，沒有整體掃描")
     everywhere = {name for exercise in exercises for name in exercise.forbidden}
-    of_cell: dict[int | None, set[str]] = {}
+    of_cell: dict[int, set[str]] = {}
+    taken = {i: names_between_cells(cell.source) for i, cell in enumerate(cells) if is_students(cell)}
     for exercise in exercises:
-        of_cell.setdefault(answer_cell(exercise.name, cells), set()).update(exercise.forbidden)
+        for i in cells_behind(answer_cell(exercise.name, cells), taken):
+            of_cell.setdefault(i, set()).update(exercise.forbidden)
     known = {name for cell in cells if (tree := parsed(cell.source)) for name in defined_at_the_top(tree)}
     own = 0
     for i, cell in enumerate(cells):
@@ -348,6 +352,26 @@ def unusual_lines(cells: list[NotebookNode], exercises: list[Exercise]) -> Itera
         for line, seen_names in of_line.items():
             said = ", ".join(seen_names[:5])
             yield both(f"{place}, line {line}: {said}", f"{place_zh}，第 {line} 行：{said}")
+
+
+def cells_behind(answer: int | None, taken: Mapping[int, tuple[set[str], set[str]]]) -> set[int]:
+    """The cell of an answer and the student's cells whose names it takes, and so on. Also one that answers another exercise.
+
+    Args:
+        answer: the cell.
+        taken: by cell: the names that it binds and those that it takes.
+    """
+    binding: dict[str, list[int]] = {}
+    for i, (binds, _) in taken.items():
+        for name in binds:
+            binding.setdefault(name, []).append(i)
+    waiting, behind = [answer] if answer in taken else [], set[int]()
+    while waiting:
+        at = waiting.pop()
+        if at is not None and at not in behind:
+            behind.add(at)
+            waiting += [i for name in taken[at][1] for i in binding.pop(name, ())]
+    return behind
 
 
 def notes(cells: list[NotebookNode], outcome: Outcome) -> Iterator[Text]:
@@ -379,6 +403,7 @@ def grade(
     exercise: str | None = None,
     rosters: Sequence[Path] = (),
     limits: Limits = LIMITS,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> list[Record]:
     """Grade a pile of submissions into the folder `out`; what is already graded there is not run again.
 
@@ -389,27 +414,35 @@ def grade(
         workers: sandboxes side by side (default: one a core).
         executor: runs the submissions; default a pool of `workers` threads, each with its own sandbox.
         progress: is told how far the run is.
-        exercise: was mended: of what is already graded only this exercise is judged anew, from the answers that are
-            kept where it asks the same as before; all other grades stay.
+        exercise: was mended: of what is kept in `out` only this exercise is judged anew, from the answers that are kept
+            where it asks the same as before, else from the notebook that is kept. All other grades stay, and no file of the
+            pile takes another's place.
         rosters: the list of the class, see roster.py; it is kept in `out`.
         limits: of the sandbox.
+        tell: is given lines for the instructor about files of the pile that do not count.
 
     Returns:
         A record for every submission and every unreadable file, sorted by student and lesson; with those of lessons that
-        were graded into `out` before and do not occur in this pile. Whose points of an exercise are not what they were
+        were graded into `out` before and do not occur in this pile. Of a student's files for a lesson the newest counts, also
+        where another run has brought it. Whose points of an exercise are not what they were
         before this run stands in changes.csv.
 
     Raises:
         CollectError, GradingError, RosterError, SandboxUnavailable: with one line for the instructor.
     """
-    from autograder.pipeline.earlier import kept_from_before, lessons_of
+    from autograder.pipeline.collect import lessons_of
+    from autograder.pipeline.earlier import Earlier, files_of, kept_from_before
     from autograder.pipeline.report import write_reports
-    from autograder.pipeline.roster import keep_rosters, read_rosters
+    from autograder.pipeline.roster import keep_rosters, load_roster, read_rosters, take_times
 
     torch.set_num_threads(1)  # the cores belong to the sandboxes
     known_exercise(exercise)
+    if exercise is not None and not (out / "files.json").exists():
+        raise GradingError(
+            f"{out} holds no graded class, of which an exercise could be judged anew: grade without --exercise"
+        )
     class_files = read_rosters(rosters)
-    submissions = collect(pile, LESSONS)
+    submissions = collect(pile, LESSONS, before=files_of(out))
     same_as_released(submissions)
     out.mkdir(parents=True, exist_ok=True)
     if not (out / ".gitignore").exists():
@@ -418,18 +451,30 @@ def grade(
         keep_rosters(class_files, out)
         inputs = Inputs(secret_of(out), seed)
         books = Books(out, LESSONS)
-        lessons = lessons_of(submissions)
-        submissions = [replace(s, pile=lessons) for s in submissions]
-        records = [new_record(s) for s in submissions if s.notebook is None and s.status != "superseded"]
+        before = Earlier(out, LESSONS)
+        records: list[Record] = []
+        if exercise is None:
+            lessons = lessons_of(submissions)
+            submissions = [replace(s, pile=lessons) for s in submissions]
+            take_times(submissions, [roster for _, roster in class_files])
+            submissions = before.newest(submissions, tell)
+            records += [new_record(s) for s in submissions if s.notebook is None and s.status != "superseded"]
+        else:
+            if left_out := before.left_out(submissions):
+                tell(f"{left_out} files are new or newer than what was graded: grade them without --exercise")
+            others, files = kept_from_before(out, ())
+            submissions = before.with_exercise(exercise, tell)
+            same_as_released(submissions)
+            asked = {(s.student_id, s.lesson) for s in submissions}
+            records += [r for r in others if not r.grades or (r.student_id, r.lesson) not in asked]
         changes: list[Change] = []
         todo: list[Task] = []
         for submission in submissions:
             if submission.notebook is None:
                 continue
             task = Task(submission, key_of(submission, inputs), Record.load(record_path(out, submission)))
-            if task.same_notebook and exercise is not None and task.known is not None:
-                task.only = exercise if any(g.name == exercise for g in task.known.grades) else None
-                task.up_to_date |= task.only is None  # another lesson: not asked for
+            if exercise is not None and task.known is not None:
+                task.judge_only(exercise)
             if task.up_to_date and task.known is not None:
                 take_over(task.known, submission)
                 enter(books, task.known, submission)  # a stopped run may have come this far only
@@ -450,12 +495,25 @@ def grade(
             if executor is None:
                 pool.shutdown(cancel_futures=True)
                 sandbox.close_all()
-        earlier, their_files = kept_from_before(out, submissions)
-        records += earlier
-        submissions += their_files
+        if exercise is None:
+            others, files = kept_from_before(out, submissions)
+            records += others
+            files = [*submissions, *files]
         records.sort(key=lambda r: (r.student_id, r.lesson or "", r.source))
-        write_reports(out, records, submissions, changes=changes)
+        if roster := load_roster(out):
+            roster.find(records)
+            roster.find(files)
+        save_changed(out, records)
+        write_reports(out, records, files, changes=changes)
     return records
+
+
+def save_changed(out: Path, records: Iterable[Record]) -> None:
+    """Save what has become known of files that are graded already: another time, a name on the list of the class."""
+    for record in records:
+        path = record_path(out, record)
+        if record.grades and not record.fault and Record.load(path) != record:
+            record.save(path)
 
 
 @dataclass
@@ -478,9 +536,13 @@ class Task:
     def __post_init__(self) -> None:
         self.up_to_date = self.known is not None and self.known.key == self.key
 
-    @property
-    def same_notebook(self) -> bool:
-        return self.known is not None and self.known.key.split("-")[0] == self.key.split("-")[0]
+    def judge_only(self, exercise: str) -> None:
+        """Ask for one exercise of what is known. The other grades stay those of what was graded then, and so does that key."""
+        assert self.known is not None
+        self.only = exercise
+        if self.known.key:
+            self.key = f"{self.known.key.split('-')[0]}-{self.key.split('-')[1]}"
+        self.up_to_date = self.known.key == self.key
 
     def submit(self, pool: Executor, out: Path, inputs: Inputs, limits: Limits) -> "Future[Graded]":
         seeds = seeds_for(self.submission, inputs)
@@ -550,7 +612,7 @@ def one_line(problem: Exception) -> str:
 def take_over(known: Record, submission: Submission) -> None:
     """What may change of a file without changing what is graded."""
     fresh = new_record(submission)
-    for field in ("source", "received", "student_name", "notebook_id", "platform"):
+    for field in ("source", "received", "student_name", "notebook_id", "platform", "remark"):
         setattr(known, field, getattr(fresh, field))
 
 
@@ -641,7 +703,7 @@ def course_fingerprint(lesson: str = "") -> str:
     return digest.hexdigest()
 
 
-def record_path(out: Path, submission: Submission) -> Path:
+def record_path(out: Path, submission: Submission | Record) -> Path:
     return out / "records" / submission.student_id / f"{submission.lesson}.json"
 
 

@@ -82,11 +82,6 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
             write_canvas(folder / f"canvas-{lesson}.csv", [r for r in of_lesson if r.platform == "canvas"], lesson)
 
 
-def possible(record: Record) -> float:
-    """All that could be had: written answers that still wait count, exercises that are not scored do not."""
-    return sum(grade.max_points for grade in record.grades if grade.status != "not scored")
-
-
 def unfinished(record: Record) -> bool:
     """Whether a written answer has no points yet."""
     return any(grade.status == "by hand" and grade.points is None for grade in record.grades)
@@ -99,7 +94,7 @@ def final(record: Record) -> str:
 
 def scaled(record: Record, maximum: float | None) -> str:
     """The points, on the scale of an assignment whose maximum is another one."""
-    points, whole = record.points or 0.0, possible(record)
+    points, whole = record.points or 0.0, record.max_points
     return plain(points * maximum / whole if maximum and whole else points)
 
 
@@ -141,7 +136,7 @@ def write_worksheet(path: Path, records: Sequence[Record]) -> None:
     rows = [
         [
             f"Participant {record.student_id}", name_of(record), "", "Submitted for grading",
-            final(record), plain(possible(record)), "Yes", "", "", "" if unfinished(record) else comments(record),
+            final(record), plain(record.max_points), "Yes", "", "", "" if unfinished(record) else comments(record),
         ][: len(head)]
         for record in records
     ]  # fmt: skip
@@ -253,7 +248,7 @@ def write_canvas(path: Path, records: Sequence[Record], lesson: str) -> None:
     """A gradebook for who handed in; Canvas asks at the import which assignment the column is."""
     rows = [[r.student_name, r.student_id, "", "", "", final(r)] for r in records if not unfinished(r)]
     if rows:
-        points = [POINTS, "", "", "", "", plain(max(map(possible, records)))]
+        points = [POINTS, "", "", "", "", plain(max(record.max_points for record in records))]
         write_table(path, [*CANVAS, lesson], [points, *rows], mark=False)
 
 
@@ -278,7 +273,7 @@ def fill_canvas(path: Path, records: Sequence[Record], lesson: str, roster: Rost
         if not unfinished(record) and not excused:
             rows.append(row_of(known, scaled(record, maximum)))
     if rows:
-        whole = plain(max(map(possible, records))) if column is None else cell(points, column)
+        whole = plain(max(record.max_points for record in records)) if column is None else cell(points, column)
         head = [*roster.head[: section + 1], lesson if column is None else roster.head[column]]
         write_table(path, head, [row_of(points, whole), *rows], as_it_came=True, mark=False)
 

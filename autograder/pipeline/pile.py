@@ -340,6 +340,23 @@ _GENERIC = re.compile(
 )
 
 
+def names_nobody(word: str) -> bool:
+    """Whether a word of a name is one like "homework" or "final"."""
+    return _GENERIC.fullmatch(_folded(word)) is not None
+
+
+_ARCHIVE = re.compile(r"(?:-\d{8}T\d{6}Z(?:-\d+)?-\d{3})?\.zip$", re.IGNORECASE)
+
+
+def folder_name(part: str) -> str:
+    """What a folder or zip is called. The zips of one export from Google Drive (NAME-20260305T120000Z-001.zip, -002.zip) are one.
+
+    >>> folder_name("HW3-20260305T120000Z-002.zip"), folder_name("ann.zip")
+    ('HW3', 'ann')
+    """
+    return _ARCHIVE.sub("", part)
+
+
 def name_without_lesson(text: str, lessons: Iterable[str]) -> str:
     """What is left of a file or folder name for the student: without copy words, lesson and words that name nobody."""
     stem = copy_of(text)[0]
@@ -348,6 +365,6 @@ def name_without_lesson(text: str, lessons: Iterable[str]) -> str:
         stem = re.sub(rf"(?<![^\W_]){loose}(?![^\W_])", " ", stem, flags=re.IGNORECASE)
     stem = re.sub(r"(?<![^\W_])zh[-_]tw(?![^\W_])", " ", stem, flags=re.IGNORECASE)
     words = [word for word in re.split(r"[\s_]+|\s-\s", stem) if word.strip("-_. ")]
-    if all(_GENERIC.fullmatch(_folded(word)) for word in words):
+    if all(names_nobody(word) for word in words):
         return ""
     return re.sub(r"\s+", " ", stem).strip(" -_.")

@@ -6,9 +6,10 @@ import ast
 import builtins
 import copy
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from pathlib import Path
 
 import nbformat
@@ -24,6 +25,7 @@ from autograder.pipeline.drafts import (
     names_of,
     nearly_equal,
     parsed,
+    remembered,
     statement,
 )
 from autograder.pipeline.pile import CollectError, lesson_in
@@ -74,7 +76,7 @@ def load_frames(lessons: Path) -> dict[str, dict[str, Frame]]:
             raise CollectError(f"the released notebook {path.name} cannot be read ({type(error).__name__})") from None
         frames[frame.lesson][frame.language] = frame
     if not frames:
-        raise CollectError(f"there are no released notebooks in {lessons}; make them with `python -m autograder build`")
+        raise CollectError(f"there are no released notebooks in {lessons}; make them with `make build`")
     return dict(frames)
 
 
@@ -111,6 +113,26 @@ def make_frame(notebook: NotebookNode, path: Path) -> Frame:
 
 
 Frames = dict[str, dict[str, Frame]]
+
+
+def forget_given_points(drafts: Sequence[Draft], frames: Frames) -> None:
+    """Take the points of check cells as handed in for no change where they are those of the notebooks that a class was given.
+
+    These are another release's, or an earlier build's: what at least half of the files have, and more than one.
+    """
+    now = {frame.release for languages in frames.values() for frame in languages.values()}
+    holders: dict[str, Counter[float | None]] = defaultdict(Counter)
+    for draft in drafts:
+        for cell in {(cell.grade_id, cell.points): cell for cell in draft.cells if cell.grade_id}.values():
+            holders[cell.grade_id][cell.points] += 1
+
+    def given(cell: Cell) -> bool:
+        count = holders[cell.grade_id]
+        return count[cell.points] > 1 and 2 * count[cell.points] >= count.total()
+
+    for draft in drafts:
+        other = draft.course.get("release") not in {None, "", *now}
+        draft.cells = [replace(cell, points=None) if other or given(cell) else cell for cell in draft.cells]
 
 
 def choose_lesson(draft: Draft, frames: Frames) -> str | None:
@@ -212,11 +234,15 @@ def rebuild(frame: Frame, cells: Sequence[Cell]) -> Rebuilt:
 
     repairs = how + written_repairs + check_repairs(frame, cells, matches)
     repairs += [f"{moved} own cells moved up to the answers that need them"] if moved else []
-    repairs += [f"kept from edited course cells: {', '.join(rescued[0])}"] if rescued[0] else []
-    notes = [f"taken from demonstration cells: {', '.join(rescued[1])}"] if rescued[1] else []
+    repairs += [f"kept from edited course cells: {first_of(rescued[0])}"] if rescued[0] else []
+    notes = [f"taken from demonstration cells: {first_of(rescued[1])}"] if rescued[1] else []
     notes += [f"{len(edited)} edited course cells replaced by the released ones"] if edited else []
     notes += [f"{lost_text} text cells beside written answers left out"] if lost_text else []
     return Rebuilt(notebook, repairs, notes, absent_exercises(frame, matches, {*answers, *written}))
+
+
+def first_of(names: Sequence[str], most: int = 20) -> str:
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def absent_exercises(frame: Frame, matches: dict[int, int], answered: set[int]) -> tuple[str, ...]:
@@ -293,6 +319,7 @@ def choose_answers(frame: Frame, cells: Sequence[Cell], matches: dict[int, int])
     slots = [slot for slot in frame.slots if not slot.written]
     indices = {slot.index for slot in slots}
     by_name, several, text_cells, absent = [], [], [], []
+    functions = {name for cell in cells if cell.kind == "code" for name in functions_in(cell.source)}
 
     for slot in slots:
         binding = []
@@ -305,6 +332,9 @@ def choose_answers(frame: Frame, cells: Sequence[Cell], matches: dict[int, int])
             if cell.kind == "code" and slot.names & names_of(cell.source).defined and not course_binds:
                 binding.append(cell)
         real = [cell for cell in binding if not is_stub(cell.source, slot.names)]
+        if functions_in(frame.notebook.cells[slot.index].source) & slot.names:
+            # `relevance = q @ K.T` in a try of one's own is a number's name, no newer answer.
+            real = [cell for cell in real if gives_function(cell.source, slot.names, functions)] or real
         if real:
             answers[slot.index] = real[-1]
             if matches.get(real[-1].position) != slot.index:
@@ -343,6 +373,36 @@ def choose_answers(frame: Frame, cells: Sequence[Cell], matches: dict[int, int])
     if absent:
         repairs.append(f"answer cells missing: {', '.join(absent)}")
     return answers, repairs
+
+
+@remembered
+def functions_in(source: str) -> set[str]:
+    """Names that a cell defines as functions or classes."""
+    tree = parsed(source)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {node.name for node in ast.walk(tree) if isinstance(node, kinds)} if tree else set()
+
+
+def gives_function(source: str, names: frozenset[str], functions: set[str]) -> bool:
+    """Whether a cell binds one of these names to what may be called: not if all it gives them is the value of a formula.
+
+    Args:
+        source: of the cell.
+        names: of the answer.
+        functions: that the notebook defines; another name for one of them, or what is made of one, may be called too.
+    """
+    tree = parsed(source)
+    if tree is None or functions_in(source) & names:
+        return True
+    for node in ast.walk(tree):
+        if isinstance(node, ast.alias) and (node.asname or node.name) in names:
+            return True
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id in names for t in node.targets):
+            value = node.value
+            handed = [*value.args] if isinstance(value, ast.Call) else [value]
+            if isinstance(value, ast.Lambda) or any(isinstance(a, ast.Name) and a.id in functions for a in handed):
+                return True
+    return False
 
 
 def choose_written(
@@ -450,16 +510,19 @@ def hoist(frame: Frame, answers: dict[int, Cell], own: list[Own]) -> int:
     for index, answer in sorted(answers.items()):
         present = _defined_before(frame, answers, own, index)
         waiting = sorted(names_of(answer.source).needed)
-        seen = set(waiting)
+        seen, done = set(waiting), set[int]()
         while waiting:
             name = waiting.pop()
             for item in binders[name]:
+                if id(item) in done:
+                    continue
                 if item.anchor > index:
                     if item.order[0] > answer.position and name in present:
                         continue
                     item.anchor = index - 1
                     present |= names_of(item.source).defined
                     moved += 1
+                done.add(id(item))
                 waiting += sorted(names_of(item.source).needed - seen)
                 seen |= names_of(item.source).needed
     return moved
@@ -474,12 +537,16 @@ def binders_of(own: list[Own]) -> dict[str, list[Own]]:
     return binders
 
 
-def needs(names: Iterable[str], binders: dict[str, list[Own]], index: int) -> set[str]:
-    """These names and those that own cells before the check of the answer `index` use to bind them."""
+def needs(names: Iterable[str], binders: dict[str, list[Own]], index: int, done: set[int]) -> set[str]:
+    """These names and those that own cells before the check of the answer `index` use to bind them.
+
+    Cells in `done` were asked before, and those asked now are put into it.
+    """
     waiting, found = list(names), set(names)
     while waiting:
         for item in binders.get(waiting.pop(), []):
-            if item.anchor <= index:
+            if item.anchor <= index and id(item) not in done:
+                done.add(id(item))
                 waiting += names_of(item.source).needed - found
                 found |= names_of(item.source).needed
     return found
@@ -496,39 +563,52 @@ def rescue(frame: Frame, answers: dict[int, Cell], own: list[Own], edited: list[
         for index, cell in enumerate(frame.notebook.cells)
         if cell.cell_type == "code" and not frame.runs(index) and index not in {slot.index for slot in frame.slots}
     ]
+    # What binds a name: the last edited cell that does, else the first demonstration.
+    found_in = [
+        [binding_statements(source, True) for source in reversed(edited)],
+        [binding_statements(source, values) for source, values in demos],
+    ]
+    binding = [{name: text for cell in reversed(cells) for name, text in cell.items()} for cells in found_in]
     kept: tuple[list[str], list[str]] = ([], [])
+    first_user: dict[str, int] = {}
+    for item in own:
+        note_user(first_user, item)
     for index, answer in sorted(answers.items()):
         present = _defined_before(frame, answers, own, index) | set(dir(builtins))
-        binders = binders_of(own)
-        waiting = needs(names_of(answer.source).needed, binders, index) - present
+        binders, done = binders_of(own), set[int]()
+        waiting = sorted(needs(names_of(answer.source).needed, binders, index, done) - present)
         while waiting:
-            name = min(waiting)
-            waiting.remove(name)
+            name = heappop(waiting)
+            if name in present:
+                continue
             present.add(name)
-            for group, sources in ((0, [(source, True) for source in reversed(edited)]), (1, demos)):
-                found = next(filter(None, (binding_statement(s, name, values) for s, values in sources)), None)
-                if found:
-                    # Before every own cell that uses it, and before what was rescued for its sake.
-                    users = [item.anchor for item in own if name in names_of(item.source).needed]
-                    own.append(Own(min([index - 1, *users]), (-1, -len(own)), found))
-                    kept[group].append(name)
-                    waiting |= needs(names_of(found).needed, binders, index) - present
-                    break
+            group = next((group for group in (0, 1) if name in binding[group]), None)
+            if group is not None:
+                found = binding[group][name]
+                # Before every own cell that uses it, and before what was rescued for its sake.
+                own.append(Own(min(index - 1, first_user.get(name, index)), (-1, -len(own)), found))
+                note_user(first_user, own[-1])
+                kept[group].append(name)
+                for more in needs(names_of(found).needed, binders, index, done) - present:
+                    heappush(waiting, more)
     return kept
 
 
-def binding_statement(source: str, name: str, values: bool) -> str | None:
-    """The last top-level import, definition or (if `values`) assignment of a cell that binds `name`."""
-    tree = parsed(source) if name in names_of(source).defined else None
+def note_user(first_user: dict[str, int], item: Own) -> None:
+    """Keep the first place at which each name is used."""
+    for name in names_of(item.source).needed:
+        first_user[name] = min(first_user.get(name, item.anchor), item.anchor)
+
+
+def binding_statements(source: str, values: bool) -> dict[str, str]:
+    """For each name the last top-level import, definition or (if `values`) assignment of a cell that binds it."""
+    tree = parsed(source)
     kinds: tuple[type[ast.stmt], ...] = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
     kinds += (ast.Assign, ast.AnnAssign) if values else ()
     lines = source.split("\n")
-    for node in reversed(tree.body if tree else []):
-        if isinstance(node, kinds):
-            text = statement(lines, node)
-            if name in text and name in names_of(text).defined:
-                return text
-    return None
+    places = {(n.lineno, n.end_lineno): n for n in (tree.body if tree else []) if isinstance(n, kinds)}
+    texts = [statement(lines, node) for node in places.values()]
+    return {name: text for text in texts for name in names_of(text).defined}
 
 
 def check_repairs(frame: Frame, cells: Sequence[Cell], matches: dict[int, int]) -> list[str]:

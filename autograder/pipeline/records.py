@@ -12,6 +12,10 @@ from autograder.text import Text
 LATE = "(handed in late)"  # in place of an exercise, where points are taken off for it
 
 
+def by_name(listed: str) -> str:
+    return f"Matched by name with {listed} on the list of the class." if listed else ""
+
+
 @dataclass
 class Line:
     """One case of an exercise, as the feedback page shows it."""
@@ -61,6 +65,8 @@ class Record:
         platform: "moodle" or "canvas", where one of them wrote the file's name and with it the student's id.
         unusual: what the instructor may like to read in the student's code; it costs no points.
         key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
+        remark: sentences about the file for the instructor alone.
+        listed: the student number on the list of the class, where the name alone says whose it is.
         penalty: points that nbgrader takes off for a late submission.
         hours_late: after the due date, an extension counted.
         notes: sentences for the student: cells that were stopped, cells of their own that failed.
@@ -83,11 +89,13 @@ class Record:
     penalty: float = 0.0
     hours_late: float = 0.0
     fault: str = ""
+    remark: str = ""
+    listed: str = ""
 
     @property
     def told(self) -> str:
         """All that there is to say to the instructor."""
-        return " ".join(filter(None, (self.reason, self.fault)))
+        return " ".join(filter(None, (self.reason, self.remark, by_name(self.listed), self.fault)))
 
     @property
     def points(self) -> float | None:
@@ -96,8 +104,8 @@ class Record:
 
     @property
     def max_points(self) -> float:
-        """Of the exercises that have points; a written answer counts once the instructor has graded it."""
-        return sum(grade.max_points for grade in self.grades if grade.points is not None)
+        """All that could be had: written answers that still wait count, exercises that are not scored do not."""
+        return sum(grade.max_points for grade in self.grades if grade.status != "not scored")
 
     def save(self, path: Path) -> None:
         """Write to `path` in one step."""

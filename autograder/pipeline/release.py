@@ -6,10 +6,12 @@ grades does not have them, and an answer that calls one is reported; a copy by h
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from autograder.pipeline.authoring import LANGUAGES, Course, Language, read_course
-from autograder.pipeline.report import titles_of
+if TYPE_CHECKING:
+    from autograder.pipeline.authoring import Course, Language
 
 # What is released, and what of it stays here.
 RELEASED = ("lessons", "course_lib", "autograder", "LICENSE", "LICENSE-CONTENT", "constraints.txt")
@@ -87,13 +89,18 @@ def release(root: Path, out: Path) -> list[Path]:
         The files written, relative to `out`.
 
     Raises:
-        ReleaseError: if `out` is the course itself, a folder around it or in it, or a file.
+        ReleaseError: if `out` is the course itself, a folder around it or in it, a file, or holds something else.
     """
     root, out = root.resolve(), out.resolve()
     if out == root or root.is_relative_to(out) or (out.is_relative_to(root) and not out.is_relative_to(root / "build")):
         raise ReleaseError(f"{out} belongs to the course itself; name a folder outside {root}")
     if out.exists() and not out.is_dir():
         raise ReleaseError(f"{out} is a file; name a folder")
+    if foreign := foreign_files(out):
+        listed = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
+        raise ReleaseError(f"{out} holds something else ({listed}); name an empty folder or an earlier release")
+    from autograder.pipeline.authoring import LANGUAGES, read_course  # here: the refusals need not wait for imports
+
     out.mkdir(parents=True, exist_ok=True)
     for name in WRITTEN:
         remove(out / name)
@@ -114,6 +121,17 @@ def release(root: Path, out: Path) -> list[Path]:
     return sorted(path.relative_to(out) for name in WRITTEN for path in files_below(out / name))
 
 
+def foreign_files(out: Path) -> list[str]:
+    """What lies in a folder that is no earlier release; git's own files may lie in any."""
+    try:
+        settings = tomllib.loads((out / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        settings = {}
+    released = "course" in settings.get("tool", {}) and not (out / "autograder" / "pipeline").exists()
+    names = sorted(path.name for path in out.iterdir()) if out.exists() and not released else []
+    return [name for name in names if not name.startswith(".git")]
+
+
 def remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -125,7 +143,9 @@ def files_below(path: Path) -> list[Path]:
     return [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
 
 
-def lesson_rows(root: Path, course: Course, language: Language) -> str:
+def lesson_rows(root: Path, course: "Course", language: "Language") -> str:
+    from autograder.pipeline.report import titles_of
+
     rows = []
     for path in sorted((root / "lessons" / language).glob("[0-9][0-9]_*.ipynb")):
         title = titles_of(path.stem, root / "lessons")[language]

@@ -6,6 +6,7 @@ Everything that a student wrote is text here, never markup or a formula: the tem
 import csv
 import json
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -20,7 +21,7 @@ from markupsafe import Markup, escape
 
 from autograder.exercise import get
 from autograder.pipeline.bookkeeping import assign_penalties, by_hand
-from autograder.pipeline.collect import Submission, safe_id
+from autograder.pipeline.collect import GRADED, Submission, safe_id
 from autograder.pipeline.grading import ANSWER, LESSONS, new_record, record_path
 from autograder.pipeline.lms import write_lms
 from autograder.pipeline.records import Change, Grade, Record
@@ -31,7 +32,6 @@ from autograder.pipeline.whole import write_whole
 from autograder.text import LANGUAGES, Text, both
 
 TEMPLATES = Path(__file__).with_name("templates")
-GRADED = ("ok", "repaired")  # statuses of the files that were run and judged
 CLASS_PAGES = {"en": "class.html", "zh-TW": "class.zh-TW.html"}
 MARKS = {
     "full": "✓", "partial": "◐", "none": "✗", "not started": "○", "not allowed": "⊘", "stopped": "■",
@@ -76,7 +76,7 @@ def write_reports(
     for record, path in zip(records, paths):
         write_text(out / path, feedback_page(record, lessons, about.shown_id(record)))
     for language in LANGUAGES:
-        write_text(out / CLASS_PAGES[language], class_page(records, submissions, paths, language, lessons, about))
+        write_text(out / CLASS_PAGES[language], class_page(records, submissions, paths, language, lessons, about, out))
     write_lms(out, records, paths, about.roster)
 
 
@@ -200,14 +200,14 @@ def write_grades(path: Path, records: Sequence[Record], about: ClassList) -> Non
     """
     exercises = list(dict.fromkeys(g.name for r in sorted(records, key=lambda r: r.lesson or "") for g in r.grades))
     head = ["student_id", "student_name", "notebook_id", "lesson", "language", "status", "reason", "received"]
-    head += ["points", "max_points", "late_points_off", "hours_late", *exercises, "file"]
+    head += ["points", "max_points", "waiting", "late_points_off", "hours_late", *exercises, "file"]
     rows = []
     for record in records:
         points = {grade.name: grade.points for grade in record.grades}
         rows.append([
             record.student_id, record.student_name, record.notebook_id, record.lesson or "", record.language,
             record.status, record.told, record.received,
-            plain(record.points), plain(record.max_points if record.grades else None),
+            plain(record.points), plain(record.max_points if record.grades else None), plain(waiting_points(record) or None),
             plain(record.penalty or None), plain(record.hours_late or None),
             *(plain(points.get(name)) for name in exercises), record.source,
         ])  # fmt: skip
@@ -220,7 +220,7 @@ def write_grades(path: Path, records: Sequence[Record], about: ClassList) -> Non
 
 def write_files(out: Path, submissions: Sequence[Submission]) -> None:
     """Every file of the pile and what became of it: for people (csv) and for `read_back` (json)."""
-    rows = [[s.source, s.student_id, s.student_name, s.lesson or "", s.status, s.reason] for s in submissions]
+    rows = [[s.source, s.student_id, s.student_name, s.lesson or "", s.status, s.told] for s in submissions]
     write_table(out / "files.csv", ["file", "student_id", "student_name", "lesson", "status", "reason"], rows)
     known = [asdict(replace(s, notebook=None)) for s in submissions]
     write_text(out / "files.json", json.dumps(known, indent=1, default=lambda date: date.isoformat()))
@@ -666,7 +666,7 @@ def with_other_id(records: Sequence[Record]) -> list[Record]:
 
 def class_page(
     records: Sequence[Record], submissions: Sequence[Submission], paths: Sequence[str], language: str, lessons: Path,
-    about: ClassList,
+    about: ClassList, out: Path,
 ) -> str:  # fmt: skip
     pages = {(r.student_id, r.lesson, r.source): quote(path) for r, path in zip(records, paths)}
     graded = [record for record in records if record.grades]
@@ -686,7 +686,7 @@ def class_page(
     return render(
         "class.html.j2", language, records=[*records, *about.missing], href=href, shown_id=about.shown_id, counts=counts,
         lessons=statistics(records, lessons), looks=things_to_look_at(records, submissions, about),
-        other_language=other, other_page=CLASS_PAGES[other],
+        other_language=other, other_page=CLASS_PAGES[other], out=shlex.quote(str(out)),
     )  # fmt: skip
 
 

@@ -11,11 +11,14 @@ class: their rows are joined by the student number.
 import csv
 import io
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 
-from autograder.pipeline.collect import safe_id
+from autograder.pipeline.collect import Submission, safe_id
 from autograder.pipeline.records import Record
 from autograder.pipeline.whole import write_whole
 
@@ -46,6 +49,25 @@ OTHER_IDS = (
     "電子郵件信箱",
 )
 NAMES = ("student_name", "student name", "full name", "name", "student", "姓名", "全名", "完整名稱", "學生")
+# "Last modified (submission)", as Moodle's English and Chinese language packs call it; without blanks
+SUBMITTED = re.compile(r"(?:lastmodified|最[後后]修改的?|上次修改的?)\((?:submission|作[業业]|繳交|提交|[學学]生)\)")
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?"
+DATES = (
+    rf"(?:\w+, )?(?P<day>\d{{1,2}}) (?P<month>[a-z]{{3,9}}) (?P<year>\d{{4}}),? {CLOCK} ?(?P<half>[ap]m)?",
+    rf"(?:\w+, )?(?P<month>[a-z]{{3,9}}) (?P<day>\d{{1,2}}), (?P<year>\d{{4}}),? {CLOCK} ?(?P<half>[ap]m)?",
+    rf"(?P<year>\d{{4}})年 ?(?P<month>\d{{1,2}})月 ?(?P<day>\d{{1,2}})日[^\d上下]*(?P<half>[上下]午)? ?{CLOCK}",
+    rf"(?P<year>\d{{4}})-(?P<month>\d\d)-(?P<day>\d\d)[ t]{CLOCK}(?P<half>)",
+)
+TEST_STUDENT = {
+    "student, test",
+    "test student",
+    "測試學生",
+    "學生, 測試",
+    "测试学生",
+    "学生, 测试",
+}  # of every Canvas course
+FROM_WORKSHEET = "Its time is the one in Moodle's worksheet."
 MOODLE_ID = re.compile(r"\D*?\s*(\d+)")
 
 
@@ -91,14 +113,41 @@ class Roster:
     def files(self) -> tuple["Roster", ...]:
         return self.joined or (self,)
 
-    def member_of(self, record: Record) -> Member | None:
-        """Whose record it is: by the id that the file came with, else by the one typed into the notebook."""
-        for id_ in (record.student_id, record.notebook_id):
-            wanted = {id_.casefold()} - {""}
-            found = [member for member in self.members if wanted & member.ids]
-            if len(found) == 1:
-                return found[0]
-        return None
+    def member_of(self, record: Record | Submission) -> Member | None:
+        """Whose record it is: by the id that the file came with, by the one typed into the notebook, by what `find` found."""
+        ids = (record.student_id, record.notebook_id, record.listed)
+        return next(filter(None, map(self.member_with, ids)), None)
+
+    def member_with(self, id_: str) -> Member | None:
+        found = [member for member in self.members if id_ and id_.casefold() in member.ids]
+        return found[0] if len(found) == 1 else None
+
+    def member_named(self, record: Record | Submission) -> Member | None:
+        """The only one with this name; nobody where an id says that it is somebody else's."""
+        if record.notebook_id or (record.platform == "canvas" and any(file.kind == "canvas" for file in self.files)):
+            return None
+        if not record.platform and len(re.findall(r"\d", record.student_id)) > 3:
+            return None
+        names = both_orders(record.student_id) | both_orders(record.student_name)
+        found = [member for member in self.members if names & both_orders(member.name)]
+        return found[0] if len(found) == 1 else None
+
+    def find(self, files: Sequence[Record] | Sequence[Submission]) -> None:
+        """Give students the names that they have on the list, and find by name whose number stands nowhere.
+
+        A name counts where one on the list has it, and one student has handed in a lesson under it.
+        """
+        claims: dict[tuple[Member, str | None], set[str]] = {}
+        for file in files:
+            file.listed = ""
+            if member := self.member_of(file) or self.member_named(file):
+                claims.setdefault((member, file.lesson), set()).add(file.student_id)
+        for file in files:
+            if self.member_of(file) is None and (member := self.member_named(file)):
+                file.listed = member.number if len(claims[member, file.lesson]) == 1 else ""
+            member = self.member_with(file.student_id) or self.member_with(file.listed)
+            if member is not None and member.name != member.number:  # which stands for it in a list without names
+                file.student_name = member.name
 
     def numbers(self, records: Sequence[Record]) -> dict[tuple[str, str | None], str]:
         """The student number of each record's student and lesson, where it is clear whose it is."""
@@ -224,11 +273,11 @@ def parse(data: bytes, name: str) -> Roster:
         platform_id = platform_id_of(kind, head, row)
         values = [cell(row, column) for column in (*numbers, *others)]
         first = next(filter(None, values), platform_id)
-        if not first or (kind == "canvas" and not platform_id):
+        label = cell(row, name_column) if name_column is not None else " ".join(names_in(row, columns))
+        if not first or (kind == "canvas" and (not platform_id or is_test_student(label, row, columns))):
             continue  # Canvas's line of the points that are possible
         ids = {value.casefold() for value in (platform_id, *values, safe_id(first)) if value}
         ids |= {value.split("@")[0] for value in ids if "@" in value}
-        label = cell(row, name_column) if name_column is not None else " ".join(names_in(row, columns))
         members.append(Member(platform_id, first, label or first, frozenset(ids), i))
     if not members:
         raise RosterError(f"{name} names no students")
@@ -269,6 +318,19 @@ def platform_id_of(kind: str, head: tuple[str, ...], row: Sequence[str]) -> str:
     return number if number.isdigit() else ""
 
 
+@lru_cache(maxsize=4096)
+def both_orders(name: str) -> frozenset[str]:
+    """A name as ids are made of it; "Lee, Ann" is "Ann Lee" too."""
+    last, _, first = name.partition(", ")
+    return frozenset({safe_id(name).casefold(), safe_id(f"{first} {last}").casefold()})
+
+
+def is_test_student(name: str, row: Sequence[str], columns: dict[str, int]) -> bool:
+    """Whether a row of Canvas's gradebook is the instructor's view as a student, which no school has given a number."""
+    number = columns.get("sis user id")
+    return name.casefold() in TEST_STUDENT and (number is None or not cell(row, number))
+
+
 def names_in(row: Sequence[str], columns: dict[str, int]) -> list[str]:
     pairs = (("first name", "last name"), ("firstname", "lastname"), ("姓氏", "名字"))
     return [cell(row, columns[heading]) for pair in pairs for heading in pair if heading in columns]
@@ -276,3 +338,43 @@ def names_in(row: Sequence[str], columns: dict[str, int]) -> list[str]:
 
 def cell(row: Sequence[str], column: int) -> str:
     return row[column].strip() if column < len(row) else ""
+
+
+def take_times(files: Iterable[Submission], rosters: Iterable[Roster]) -> None:
+    """Set the times of what Moodle's worksheets say when it was handed in."""
+    told: dict[str, str] = {}
+    for roster in rosters:
+        column = next((i for i, heading in enumerate(roster.head) if SUBMITTED.fullmatch(folded(heading))), None)
+        if roster.kind == "moodle" and column is not None:
+            told.update({member.platform_id: cell(roster.rows[member.row], column) for member in roster.members})
+    for file in files:
+        text = told.get(file.student_id, "") if file.platform == "moodle" and file.status != "superseded" else ""
+        if text in ("", "-"):
+            continue
+        if time := moodle_time(text):
+            file.received = time
+            file.tell(FROM_WORKSHEET)
+        else:
+            file.tell(f'The worksheet says "{text}", which is no time that can be read: the file\'s own is taken.')
+
+
+def folded(heading: str) -> str:
+    return re.sub(r"\s", "", unicodedata.normalize("NFKC", heading)).casefold()
+
+
+def moodle_time(text: str) -> datetime | None:
+    """A date as Moodle writes it in English or Chinese ("Tuesday, 10 March 2026, 8:00 PM"), or None."""
+    plain = " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
+    found = next(filter(None, (re.fullmatch(pattern, plain) for pattern in DATES)), None)
+    if found is None:
+        return None
+    hour, half = int(found["hour"]), found["half"] or ""
+    if half:
+        hour = hour % 12 + 12 * half.startswith(("p", "下"))
+    try:
+        month = int(found["month"]) if found["month"].isdecimal() else MONTHS.index(found["month"][:3]) + 1
+        return datetime(
+            int(found["year"]), month, int(found["day"]), hour, int(found["minute"]), int(found["second"] or 0)
+        )
+    except ValueError:  # no such month, day or hour
+        return None

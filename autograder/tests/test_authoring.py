@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from IPython.core.inputtransformer2 import TransformerManager
 from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
 from nbgrader.nbgraderformat import MetadataValidator
@@ -384,12 +385,27 @@ def test_badge_set_up_and_hand_in(root: Path) -> None:
         assert '%pip install -q --no-deps "https://github.com/example/course/archive/v9.zip"' in cells["setup"]
         assert "STUDENT_ID" in cells["setup"] and "學號" in cells["setup"]
         assert "STUDENT_NAME" in cells["setup"] and "姓名" in cells["setup"]
-        assert cells["setup"].endswith("start(LESSON, LANGUAGE)")
         assert authoring._syntax_error(cells["setup"]) is None
         if language == "zh-TW":
             assert not findings(prose(cells["hand-in"]))
     for text in (*authoring._SETUP_TEXT["zh-TW"].values(), authoring._BADGE["zh-TW"]):
         assert not findings(text)
+
+
+@pytest.mark.parametrize(
+    "language, reminder", [("en", "STUDENT_ID is still empty"), ("zh-TW", "學號（STUDENT_ID）還沒填")]
+)
+@pytest.mark.parametrize("student", ["", "b11123456", 41100003])
+def test_an_empty_student_id_is_said_in_one_line(
+    root: Path, capsys: pytest.CaptureFixture[str], language: authoring.Language, reminder: str, student: str | int
+) -> None:
+    """A reminder, no error; a number without quotation marks, as some type it, is an id too."""
+    setup = next(cell.source for cell in source_notebook(load(root), language).cells if cell.id == "setup")
+    assert setup.count('STUDENT_ID = ""') == 1
+    filled = setup.replace('STUDENT_ID = ""', f"STUDENT_ID = {student!r}")
+    exec(TransformerManager().transform_cell(filled), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.startswith(reminder) for line in lines] == [False] + [True] * (student == "")
 
 
 def test_building_again_changes_no_byte_and_no_time(root: Path) -> None:

@@ -1,5 +1,6 @@
 """The command line: one clear line for what goes wrong, and exit codes that scripts can trust."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -33,6 +34,36 @@ def test_help_names_the_commands() -> None:
     done = subprocess.run([sys.executable, "-m", "autograder", "--help"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
     assert all(command in done.stdout for command in ("build", "demo", "grade", "report"))
+
+
+def test_without_a_command_the_help_is_shown() -> None:
+    done = subprocess.run([sys.executable, "-m", "autograder"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "error" not in done.stderr
+    assert all(command in done.stdout + done.stderr for command in ("build", "demo", "grade", "report"))
+
+
+@pytest.mark.parametrize(
+    "call, why",
+    [
+        ("grade missing.zip --out {0}/out", "missing.zip does not exist"),
+        ("grade {0}/a.txt --out {0}/out", "a.txt is a .txt file, neither"),
+        ("grade {0} --out {0}/out --roster {0}/none.csv", "none.csv: No such file"),
+        ("report {0}", "holds no graded class"),
+        ("release {0}/a.txt", "is a file; name a folder"),
+        ("release {0}", "holds something else (a.txt)"),
+    ],
+)
+def test_a_wrong_path_is_refused_before_seconds_of_imports(tmp_path: Path, call: str, why: str) -> None:
+    (tmp_path / "a.txt").write_text("")
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['nbgrader', 'nbconvert', 'jinja2', 'copydetect']))\n"  # None: no import
+        "from autograder.pipeline.cli import app; app()"
+    )
+    arguments = [word.format(tmp_path) for word in call.split()]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ") and why in line
 
 
 @pytest.fixture
@@ -173,12 +204,15 @@ def test_options_reach_the_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         return [record]
 
     monkeypatch.setattr(grading, "grade", grade)
+    lists = [tmp_path / "class.csv", tmp_path / "2.csv"]
+    for path in lists:
+        path.write_text("student_id\n")
     result = run(
-        "grade", tmp_path, "--out", tmp_path / "out", "--exercise", "attend", "--roster", "class.csv", "--roster", "2.csv",
+        "grade", tmp_path, "--out", tmp_path / "out", "--exercise", "attend", "--roster", lists[0], "--roster", lists[1],
         "--seed", 3,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert (asked["exercise"], asked["rosters"], asked["seed"]) == ("attend", [Path("class.csv"), Path("2.csv")], 3)
+    assert (asked["exercise"], asked["rosters"], asked["seed"]) == ("attend", lists, 3)
     assert asked["limits"] == grading.LIMITS and asked["executor"] is None and "warning" not in result.stderr
     result = run("grade", tmp_path, "--out", tmp_path / "out", "--sandbox", "process")
     assert result.exit_code == 0 and result.stderr.startswith("warning: --sandbox process runs the code of every")
@@ -237,6 +271,66 @@ def test_make_hands_on_what_it_is_given() -> None:
         "grades",
     ]
     assert shlex.split(made("release", "STUDENT=../s x"))[3:] == ["release", "../s x"]
+
+
+def test_make_installs_torch_alone_from_another_index() -> None:
+    index = "https://download.pytorch.org/whl/cpu"
+    told = made("-W", "pyproject.toml", "VENV=nowhere", f"TORCH_INDEX={index}", "nowhere/.instructor")
+    lines = [line for line in told.splitlines() if "pip install" in line]
+    assert [index in line for line in lines] == [True, False, False], "PyPI's own packages come from PyPI"
+    words = shlex.split(lines[0].split("||")[0])
+    assert words[-6:] == ["--retries", "1", "--timeout", "10", f"--index-url={index}", "torch"] and "--no-deps" in words
+    assert told.index("some minutes") < told.index("pip install")
+    plain = made("-W", "pyproject.toml", "VENV=nowhere", "nowhere/.instructor")
+    assert [line for line in plain.splitlines() if "pip install" in line] == lines[1:]
+
+
+def test_make_hands_jupyter_its_options() -> None:
+    options = "--no-browser --port=8899 --allow-root"
+    for target in ("formgrader", "lab"):
+        words = shlex.split(made(target, f"JUPYTER_OPTIONS={options}").strip().splitlines()[-1])
+        assert words[words.index("lab") + 1 :][:3] == options.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "holds", "why"),
+    [
+        ((), "", ""),
+        ((), ".sample_class", ""),
+        ((), "grades.csv", "{out} is not empty and holds no sample class"),
+        (("SUBMISSION=a.zip", "ROSTER=class.csv"), "", "ROSTER given without SUBMISSIONS"),
+        (("OUT={out}",), "", "OUT given without SUBMISSIONS"),
+        (("OUT={out}", "EXERCISE=attend", "SUBMISSIONS="), "grades.csv", "OUT EXERCISE given without SUBMISSIONS"),
+        (("SUBMISSIONS=a.zip",), "grades.csv", ""),
+        (("SUBMISSIONS=a.zip", "OUT={out}"), ".sample_class", "{out} holds the sample class"),
+    ],
+)
+def test_the_sample_class_never_meets_a_real_one(tmp_path: Path, words: tuple[str, ...], holds: str, why: str) -> None:
+    """With a Python that only tells what it is asked for; the folder is the default one, so make runs elsewhere."""
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "$@"\n')
+    python.chmod(0o755)
+    out = tmp_path / "grades"
+    if holds:
+        out.mkdir()
+        (out / holds).touch()
+    call = ["make", "--no-print-directory", "-s", "-f", str(cli.ROOT / "Makefile"), "-o", ".venv/.instructor", "grade"]
+    call += [word.format(out="grades") for word in words]
+    clean = {
+        name: value for name, value in os.environ.items() if name not in ("OUT", "ROSTER", "EXERCISE", "SUBMISSIONS")
+    }
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, env=clean)
+    if why:
+        assert done.returncode == 2 and done.stdout == ""
+        assert done.stderr.splitlines()[0].startswith(f"error: {why.format(out='grades')}")
+        return
+    assert done.returncode == 0, done.stderr
+    sample = not words
+    given = "build/sample_class.zip" if sample else "a.zip"
+    demo = ["-m autograder demo build/sample_class.zip"] if sample else []
+    assert done.stdout.splitlines() == [*demo, f"-m autograder grade {given} --out grades"]
+    assert (out / ".sample_class").exists() == sample
 
 
 def test_make_help_has_a_line_for_every_target() -> None:

@@ -10,6 +10,7 @@ import time
 import zipfile
 from copy import deepcopy
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -241,6 +242,27 @@ def test_outputs_are_cleared_and_points_are_the_release_s(pile: Path, lessons: P
     assert (row.status, "given other points" in row.reason) == ("repaired", True)
 
 
+@pytest.mark.parametrize("sevens, told", [(1, True), (3, True), (4, False), (8, False)])
+def test_points_of_an_earlier_build_are_no_repair(pile: Path, lessons: Path, sevens: int, told: bool) -> None:
+    """Eight files: what one has, or less than half, somebody has changed; what half of them have, the course has."""
+    for number in range(8):
+        notebook = handed_in()
+        cell_at(notebook, "check-attend")["metadata"]["nbgrader"]["points"] = 7 if number < sevens else 3
+        put(pile / f"{number}.ipynb", notebook)
+    rows = collect(pile, lessons)
+    expected = ["repaired" if told and number < sevens else "ok" for number in range(8)]
+    assert [row.status for row in rows] == expected
+    assert all(("given other points" in row.reason) == (row.status == "repaired") for row in rows)
+
+
+def test_points_of_another_release_are_no_repair(pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "check-attend")["metadata"]["nbgrader"]["points"] = 7
+    notebook["metadata"]["course"]["release"] = "v0.0.9"
+    row = one(pile, lessons, notebook)
+    assert row.status == "ok" and "points" not in row.reason and "v0.0.9" in row.reason
+
+
 # --- containers -------------------------------------------------------------------------------------------------------
 
 
@@ -366,6 +388,48 @@ def test_a_class_in_folders(pile: Path, lessons: Path) -> None:
         ("bob", "02_qkv"),
         ("bob", "03_sqrt_dk"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("folder", "student", "name"),
+    [
+        ("B11901003 陳大文", "B11901003", "陳大文"),
+        ("陳大文 B11901003", "B11901003", "陳大文"),
+        ("B11901003-陳大文", "B11901003", "陳大文"),
+        ("B11901003陳大文", "B11901003", "陳大文"),
+        ("陳大文（B11901003）", "B11901003", "陳大文"),
+        ("陳大文_B11901003_HW3", "B11901003", "陳大文"),
+        ("Ｂ１１９０１００３ 陳大文", "B11901003", "陳大文"),
+        ("410912001 Ann Lee", "410912001", "Ann Lee"),
+        ("R09H41005-final", "R09H41005", "Typed"),
+        ("b11901003", "b11901003", "Typed"),
+        ("陳大文", "b11901003", "Typed"),  # no number: the typed one
+        ("CS1010 陳大文", "CS1010_陳大文", "Typed"),
+        ("陳大文 20260305", "陳大文_20260305", "Typed"),
+        ("B11901003 B11901004", "B11901003_B11901004", "Typed"),
+    ],
+)
+def test_the_id_in_a_folder_s_name(pile: Path, lessons: Path, folder: str, student: str, name: str) -> None:
+    notebook = handed_in(student="b11901003")
+    cell_at(notebook, "setup")["source"] = cell_at(notebook, "setup")["source"].replace('NAME = ""', 'NAME = "Typed"')
+    put(pile / folder / "02_qkv.ipynb", notebook)
+    put(pile / "zoe" / "02_qkv.ipynb", handed_in())
+    row = next(row for row in collect(pile, lessons) if row.student_id != "zoe")
+    assert (row.student_id, row.student_name, row.notebook_id) == (student, name, "b11901003")
+
+
+def test_the_id_in_a_file_s_name_and_a_name_without_its_ending(pile: Path, lessons: Path) -> None:
+    put(pile / "B11901003_陳大文_02_qkv.ipynb", handed_in())
+    (pile / "林志豪.pdf").write_bytes(b"x")
+    assert [(row.student_id, row.student_name) for row in collect(pile, lessons)] == [
+        ("B11901003", "陳大文"), ("林志豪", "林志豪"),
+    ]  # fmt: skip
+
+
+def test_an_id_typed_under_another_name_takes_no_folder_s_id(pile: Path, lessons: Path) -> None:
+    put(pile / "陳大文 B11901003" / "02_qkv.ipynb", handed_in())
+    put(pile / "Eve" / "02_qkv.ipynb", handed_in(student="b11901003"))
+    assert {(row.student_id, row.status) for row in collect(pile, lessons)} == {("B11901003", "ok"), ("Eve", "ok")}
 
 
 def test_an_id_typed_in_two_folders_is_nobodys_and_a_folder_with_an_id_keeps_it(pile: Path, lessons: Path) -> None:
@@ -602,6 +666,24 @@ def test_other_files_are_rows_too(pile: Path, lessons: Path) -> None:
     assert ".rar archive" in reasons["work.rar"][1]
     assert "not a zip file" in reasons["broken.zip"][1]
     assert len(reasons) == 6
+
+
+def test_a_pdf_belongs_to_the_lesson_of_the_pile(tmp_path: Path, pile: Path, lessons: Path) -> None:
+    """The one lesson that the others are for; where there are two, the one that the zip is called after."""
+    members: dict[str, Any] = {f"s{n}_{n}_assignsubmission_file_/x.ipynb": handed_in("03_sqrt_dk") for n in (1, 2, 3)}
+    members["s4_4_assignsubmission_file_/report.pdf"] = b"x"
+    members["s5_5_assignsubmission_onlinetext_/onlinetext.html"] = b"<p>I am done.</p>"
+
+    def unread(name: str) -> set[tuple[str, str | None]]:
+        rows = collect(zipped(tmp_path / name, members), lessons)
+        return {(row.student_id, row.lesson) for row in rows if row.status == "unreadable"}
+
+    assert unread("export.zip") == {("4", "03_sqrt_dk"), ("5", "03_sqrt_dk")}
+    members["s6_6_assignsubmission_file_/x.ipynb"] = handed_in("02_qkv")  # one by mistake
+    assert unread("export.zip") == {("4", "03_sqrt_dk"), ("5", "03_sqrt_dk")}
+    members["s7_7_assignsubmission_file_/x.ipynb"] = handed_in("02_qkv")
+    assert unread("export.zip") == {("4", None), ("5", None)}
+    assert unread("CS101-02_qkv-123.zip") == {("4", "02_qkv"), ("5", "02_qkv")}
 
 
 def test_numbers_and_characters_json_should_not_hold(pile: Path, lessons: Path) -> None:
@@ -972,6 +1054,39 @@ def test_no_zip_of_a_student_sets_the_date(tmp_path: Path, pile: Path, lessons: 
 
 
 @pytest.mark.parametrize(
+    "files", [("張美麗 - 02_qkv.ipynb", "王小明 - 02_qkv.ipynb"), ("a/02_qkv.ipynb", "b/02_qkv.ipynb")]
+)
+@pytest.mark.parametrize("inside", ["", "HW3 繳交/"])
+@pytest.mark.parametrize("beside", [False, True])
+def test_the_zips_of_one_drive_folder_are_one_export(
+    pile: Path, lessons: Path, files: tuple[str, str], inside: str, beside: bool
+) -> None:
+    """Their members keep their dates, also where the last zip holds one student's file only."""
+    for n, name in enumerate(files, start=1):
+        path = pile / f"HW3 繳交-20260330T063523Z-00{n}.zip"
+        zipped(path, {inside + name: handed_in()}, (2026, 3, 20 + n, 20, 0, 0))
+    if beside:
+        (pile / "roster.csv").write_text("student_id")
+    rows = [row for row in collect(pile, lessons) if row.status == "ok"]
+    expected = [Path(name).parts[0].split(" - ")[0] for name in files]
+    assert {row.student_id: row.received for row in rows} == {
+        student: datetime(2026, 3, 20 + n, 20) for n, student in enumerate(expected, start=1)
+    }
+
+
+def test_in_a_zip_of_several_students_each_file_has_its_own_time(pile: Path, lessons: Path) -> None:
+    """A student's own zip came when it came, whatever it is called."""
+    for number in (1, 2):
+        names = [f"{name}{number}" for name in ("x", "y")]
+        zipped(pile / f"export {number}.zip", {f"{n}.ipynb": handed_in(student=f"b1{n}") for n in names})
+    zipped(pile / "homework.zip", {"02_qkv.ipynb": handed_in(student="b77")})
+    os.utime(pile / "homework.zip", (datetime(2026, 3, 2).timestamp(),) * 2)
+    received = {row.student_id: row.received for row in collect(pile, lessons)}
+    assert received.pop("b77") == datetime(2026, 3, 2)
+    assert set(received.values()) == {datetime(2026, 3, 1, 12)} and len(received) == 4
+
+
+@pytest.mark.parametrize(
     ("names", "newest"),
     [
         (["02_qkv.ipynb", "02_qkv (2).ipynb", "02_qkv (1).ipynb"], "02_qkv (2).ipynb"),
@@ -998,6 +1113,14 @@ def test_canvas_numbers_repeated_uploads(tmp_path: Path, lessons: Path) -> None:
     }
     rows = collect(zipped(tmp_path / "p.zip", content), lessons)
     assert [row.source for row in rows if row.status == "ok"] == ["lee_12345_67891_02_qkv-1.ipynb"]
+
+
+def test_what_canvas_marks_as_late_is_told(tmp_path: Path, lessons: Path) -> None:
+    members = {"lee_LATE_12345_67891_02_qkv.ipynb": handed_in(), "wu_12346_67892_LATE_02_qkv.ipynb": handed_in()}
+    rows = collect(zipped(tmp_path / "p.zip", members), lessons)
+    assert {row.student_id: row.told for row in rows} == {
+        "12345": "Read as handed in. Canvas marked it late.", "12346": "Read as handed in.",
+    }  # fmt: skip
 
 
 def test_ntu_cool_writes_the_student_number_before_the_name(tmp_path: Path, lessons: Path) -> None:
@@ -1041,6 +1164,40 @@ def test_everything_stripped_in_order(pile: Path, lessons: Path) -> None:
     assert source_of(row, "written-02_w1") == "Because the variance grows with d_k."
     assert own(row) == []
     assert "found by name or place" in row.reason
+
+
+TRIES = [
+    "attend = torch.softmax(q @ K.T, -1) @ V",
+    "attend = q @ K.T\nprint(attend)",
+    "for attend in range(3):\n    pass",
+    "attend = [1, 2]",
+    "with open('x') as attend:\n    pass",
+]
+
+
+@pytest.mark.parametrize("tried", TRIES)
+def test_a_value_called_like_an_answer_is_no_newer_answer(pile: Path, lessons: Path, tried: str) -> None:
+    notebook = handed_in()
+    notebook["cells"].insert(place(notebook, "check-attend") + 1, code(tried))
+    row = one(pile, lessons, notebook)
+    assert row.status == "ok" and source_of(row, "answer-attend") == RIGHT.format(name="attend")
+    assert own(row) == [tried]
+
+
+CALLABLE = [
+    "def better(q, K, V):\n    return q\nattend = better",
+    "attend = lambda q, K, V: q",
+    "def better(x, q, K, V):\n    return q\nattend = partial(better, 1)",
+    "from mine import attend",
+    "class attend:\n    def forward(self):\n        return 1",
+]
+
+
+@pytest.mark.parametrize("newer", CALLABLE)
+def test_what_may_be_called_is_a_newer_answer(pile: Path, lessons: Path, newer: str) -> None:
+    notebook = handed_in()
+    notebook["cells"].insert(place(notebook, "check-attend") + 1, code(newer))
+    assert source_of(one(pile, lessons, notebook), "answer-attend") == newer
 
 
 def test_old_wrong_new_right(pile: Path, lessons: Path) -> None:
@@ -1362,3 +1519,145 @@ def test_names(source: str, defined: set[str], needed: set[str]) -> None:
 )
 def test_stubs(source: str, stub: bool) -> None:
     assert is_stub(source, frozenset({"f"})) is stub
+
+
+# --- places that are taken, and patience --------------------------------------------------------------------------------
+
+# {path: what is typed there}; whose place each is, and who is graded. Eve's file is always the newer one.
+PLACES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "a folder's id typed in capitals": (
+        {"b11123456/a.ipynb": "b11123456", "Eve/a.ipynb": "B11123456"}, {"b11123456/a.ipynb": "b11123456", "Eve/a.ipynb": "Eve"}
+    ),
+    "a folder's id typed in full width": (
+        {"b11123456/a.ipynb": "", "Eve/a.ipynb": "ｂ１１１２３４５６"}, {"b11123456/a.ipynb": "b11123456", "Eve/a.ipynb": "Eve"}
+    ),
+    "an id that two folders type": (
+        {"Vic/a.ipynb": "b11123456", "Eve/a.ipynb": "B11123456"}, {"Vic/a.ipynb": "Vic", "Eve/a.ipynb": "Eve"}
+    ),
+    "an id that two files type": (
+        {"vic.ipynb": "b11123456", "eve.ipynb": "b11123456"}, {"vic.ipynb": "vic", "eve.ipynb": "eve"}
+    ),
+    "the name of a file": (
+        {"b11123456.ipynb": "b11123456", "eve.ipynb": "b11123456"}, {"b11123456.ipynb": "b11123456", "eve.ipynb": "eve"}
+    ),
+    "an id that is the same once safe": (
+        {"vic.ipynb": "b11123456", "eve.ipynb": "b11123456!"}, {"vic.ipynb": "b11123456", "eve.ipynb": "b11123456-2"}
+    ),
+    "Moodle's number in a name": (
+        {"Vic_111_assignsubmission_file_a.ipynb": "", "Eve_111_assign_777_assignsubmission_file_a.ipynb": ""},
+        {"Vic_111_assignsubmission_file_a.ipynb": "111", "Eve_111_assign_777_assignsubmission_file_a.ipynb": "Eve_111"},
+    ),
+    "Moodle's number in full width": (
+        {"Vic_111_assignsubmission_file/a.ipynb": "", "Eve_１１１_assign_777_assignsubmission_file/a.ipynb": ""},
+        {"Vic_111_assignsubmission_file/a.ipynb": "111", "Eve_１１１_assign_777_assignsubmission_file/a.ipynb": "777"},
+    ),
+    "two names with one of Moodle's numbers": (
+        {"Vic_111_assignsubmission_file/a.ipynb": "", "Eve_111_assignsubmission_file/a.ipynb": ""},
+        {"Vic_111_assignsubmission_file/a.ipynb": "Vic_111", "Eve_111_assignsubmission_file/a.ipynb": "Eve_111"},
+    ),
+    "Moodle's number typed": (
+        {"Vic_111_assignsubmission_file/a.ipynb": "", "Eve.ipynb": "111"},
+        {"Vic_111_assignsubmission_file/a.ipynb": "111", "Eve.ipynb": "Eve"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(("typed", "students"), PLACES.values(), ids=PLACES.keys())
+def test_nobody_takes_another_s_place(
+    pile: Path, lessons: Path, typed: dict[str, str], students: dict[str, str]
+) -> None:
+    for day, (path, student) in enumerate([*typed.items(), ("Zed_b99999999/a.ipynb", "b99999999")]):
+        os.utime(put(pile / path, handed_in(student=student)), (10**9 + day,) * 2)
+    rows = [row for row in collect(pile, lessons) if not row.source.startswith("Zed")]
+    assert {row.source: row.student_id for row in rows} == students
+    assert all(row.status == "ok" for row in rows)
+
+
+def test_one_student_s_files_stay_one_student_s(pile: Path, lessons: Path) -> None:
+    """The same id typed into a copy of the same file, or in other letters, is an upload that came later."""
+    for day, (name, student) in enumerate(
+        {"hw_ann.ipynb": "b111", "hw_ann (1).ipynb": "B111", "bob.ipynb": "b222"}.items()
+    ):
+        os.utime(put(pile / name, handed_in(student=student)), (10**9 + day,) * 2)
+    found = {row.source: (row.student_id, row.status) for row in collect(pile, lessons)}
+    assert found["hw_ann.ipynb"][1] == "superseded" and found["hw_ann (1).ipynb"][1] == "ok"
+    assert len({student for student, _ in found.values()}) == 2
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("typed", ["b11123456", "b11123456!", "B11123456"])
+def test_points_and_comments_of_an_earlier_run_are_not_inherited(pile: Path, lessons: Path, typed: str) -> None:
+    put(pile / "vic.ipynb", handed_in(student="b11123456"))
+    put(pile / "bob.ipynb", handed_in(student="b222"))
+    put(pile / "cat.ipynb", handed_in(student="b333"))
+    before = collect(pile, lessons)
+    assert {row.source: row.student_id for row in before}["vic.ipynb"] == "b11123456"
+    put(pile / "eve.ipynb", handed_in(student=typed))
+    rows = collect(pile, lessons, before=before)
+    ids = {row.source: row.student_id for row in rows if row.status == "ok"}
+    assert (
+        ids["vic.ipynb"] == "b11123456" and ids["eve.ipynb"] in ("eve", "b11123456-2") and len(set(ids.values())) == 4
+    )
+    again = {row.source: row.student_id for row in collect(pile, lessons, before=rows)}
+    assert again == ids
+    # Eve's alone, as somebody who is late
+    for name in ("vic", "bob", "cat"):
+        (pile / f"{name}.ipynb").unlink()
+    assert [row.student_id for row in collect(pile, lessons, before=before)] == [ids["eve.ipynb"]]
+
+
+NAMES = [
+    "Q" + first + second + third
+    for first in "abcdefgh"
+    for second in "abcdefghijklmnopqrstuvw"
+    for third in "abcdefghijklmnopqrst"
+]
+PAIRS = "\n".join(f"{one}={other}" for one, other in pairwise(NAMES))
+SLOW = {
+    "own cells that answers need": ([PAIRS.replace("=Q", "=R")] * 4, "\ndef use():\n    return (" + ",".join(NAMES) + ")"),
+    "a chain of edited cells": ([], "\n" + PAIRS),
+    "one line of many statements": ([";".join(["attend=1"] * 4_000)] * 4, ""),
+    "brackets": (["v=[" + "[]," * 16_000 + "]#STUDENT_ID"] * 5, ""),
+    "many cells": (["\n".join(f"a{i}=b{i}" for i in range(15))] * 1_500, ""),
+}  # fmt: skip
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(("cells", "more"), SLOW.values(), ids=SLOW.keys())
+def test_no_notebook_keeps_the_class_waiting(pile: Path, lessons: Path, cells: list[str], more: str) -> None:
+    notebook = handed_in()
+    cell_at(notebook, "answer-attend")["source"] += more
+    cell_at(notebook, "c-003")["source"] += "\n" + PAIRS if more else ""
+    notebook["cells"] += [code(source) for source in cells]
+    start = time.process_time()
+    row = one(pile, lessons, notebook)
+    assert row.notebook is not None
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.hostile
+def test_many_notebooks_of_one_student_are_not_all_read(tmp_path: Path, pile: Path, lessons: Path) -> None:
+    notebook = handed_in()
+    notebook["cells"] += [code("v=[" + "[]," * 16_000 + "]#STUDENT_ID")] * 5
+    zipped(pile / "eve.zip", {f"{number}/02_qkv.ipynb": notebook for number in range(30)})
+    put(pile / "vic" / "02_qkv.ipynb", handed_in())
+    start = time.process_time()
+    rows = collect(pile, lessons)
+    assert time.process_time() - start < 20
+    assert [(row.student_id, row.status) for row in rows if row.notebook is not None] == [("eve", "ok"), ("vic", "ok")]
+    assert sum("too many" in row.reason for row in rows) == 26
+
+
+@pytest.mark.hostile
+def test_too_much_code_or_pictures_cost_only_their_own_row(pile: Path, lessons: Path) -> None:
+    much, many = handed_in(), handed_in()
+    much["cells"] += [code("x = 1\n" * 8_000)] * 7
+    picture = {"a.png": {"image/png": "A" * 2**20}}
+    many["cells"] += [text("![a](attachment:a.png)", attachments=picture)] * 21
+    put(pile / "ann" / "02_qkv.ipynb", much)
+    put(pile / "bob" / "02_qkv.ipynb", many)
+    put(pile / "cat" / "02_qkv.ipynb", handed_in())
+    rows = collect(pile, lessons)
+    assert [row.status for row in rows] == ["unreadable", "unreadable", "ok"]
+    assert "300,000 characters" in rows[0].reason and "20 MB" in rows[1].reason

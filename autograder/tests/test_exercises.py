@@ -398,7 +398,7 @@ WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
     (
         "scaled_dot_product_attention",
         attention_without_temperature_unless_masked,
-        "temperature_ignored",
+        "temperature_only_with_mask",
         "no_mask_temperature",
     ),
     ("scaled_dot_product_attention", attention_in_float32_unless_masked, None, "float64"),
@@ -669,6 +669,8 @@ FORBIDDEN_CALLS = {
     "torch.Tensor.__rmatmul__": "x.__rmatmul__(x)",
     "torch.matmul": "torch.matmul(x, x)",
     "torch.Tensor.matmul": "x.matmul(x)",
+    "torch.chain_matmul": "torch.chain_matmul(x[None], x[:, None])",
+    "torch.masked.*": "torch.masked.softmax(x, 0)",
     "torch.mm": "torch.mm(x[None], x[:, None])",
     "torch.Tensor.mm": "x[None].mm(x[:, None])",
     "torch.mv": "torch.mv(x[None], x)",

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,17 @@ def test_torch_s_unlisted_functions_are_seen_while_they_run():
     assert [sighting.name for sighting in seen] == ["torch._softmax"]
 
 
+@pytest.mark.hostile
+def test_a_module_that_calls_itself_torch_is_still_the_student_s():
+    seen: list[Sighting] = []
+    code = compile("def f(x):\n    return torch._softmax(x, -1, False)", "<ipython-input-1-0>", "exec")
+    scope = {"torch": torch, "__name__": "torch"}
+    exec(code, scope)
+    with watch(["torch.softmax"], seen), pytest.raises(ForbiddenCall):
+        scope["f"](x)  # type: ignore[operator]
+    assert seen == [Sighting("torch._softmax", 2)]
+
+
 def test_torch_s_own_use_of_them_is_none_of_ours():
     seen: list[Sighting] = []
     with watch(["torch.softmax"], seen):
@@ -276,6 +288,43 @@ ROUTES = {
     "a hook": "q.register_hook(f)",
     "pickle": "torch.load('x', weights_only=False)",
     "grad_fn": "back = p.grad_fn\nback(p)",
+    "grad_fn through a print of one's own": "def print(x): return x\nback = print(p.grad_fn)",
+    "a field of a format": "from string import Formatter\nFormatter().get_field('0.functional', [torch.nn], {})",
+    "a formatter of one's own": "import string\nclass F(string.Formatter):\n    pass",
+    "annotations as texts": "import typing\ntyping.get_type_hints(f)",
+    "an import by IPython": "from IPython.utils.importstring import import_item",
+    "a parsed line of IPython": "from IPython.core.interactiveshell import InteractiveShell\nInteractiveShell.instance()",
+    "the parser of logging": "import logging.config\nlogging.config.BaseConfigurator({}).resolve",
+    "numpy runs a text": "np.testing.runstring(text, d)",
+    "numpy loads what runs": "np.load(io.BytesIO(text), None, True)",
+    "numpy loads, by another name": "from numpy import load as l\nl(data, None, True)",
+    "numpy's load in a list": "import numpy\n[numpy.load][0](data, None, True)",
+    "torch loads what runs": "torch.load('x', **{'weights_only': False})",
+    "a module asked for in a set of one's own": "import sys\nsys.modules in Keep()",
+    "a text that asks for the grader": "box[0]['autograder.observe'].watch = None",
+    "threads of sklearn": "from sklearn.utils.parallel import Parallel",
+    "threads of sklearn's models": "search = GridSearchCV(model, grid, n_jobs=2)",
+    "threads of IPython": "from IPython.lib.backgroundjobs import BackgroundJobManager",
+    "threads of torch": "torch.nn.parallel.parallel_apply(models, inputs)",
+    "threads of tqdm": "from tqdm.contrib.concurrent import thread_map",
+    "another package's answer": "from transformers.models.llama.modeling_llama import LlamaRMSNorm",
+    "another name of a module": "__name__ = 'torch'",
+    "a name in two halves": "f = reach('torch.nn.functional.scaled_dot' + '_product_attention')",
+    "attributes by a class made for them": "from dataclasses import make_dataclass",
+    "a module's private part": "import typing\ntyping._eval_type(1)",
+    "a module through another": "import dataclasses\ndataclasses.sys",
+    "a stream of one's own": "import contextlib\nclass R(contextlib.redirect_stdout):\n    pass",
+    "a timer's code": "from torch.utils.benchmark import Timer",
+    "a graph of torch": "torch.export.export(M(), (x,))",
+    "pandas runs a text": "frame.query('@f(a)')",
+    "a magic with options": "%timeit -n1 -r 1 -q with torch._C.DisableTorchFunction(): pass",
+    "a magic of two lines": "%%timeit -n1 import gc\npass",
+    "a magic whose code is none": "%time with",
+    "a magic in a magic in a magic": "%time %time %time %time import gc",
+    "a magic that runs a file": "%run tools.py",
+    "a magic that writes a file": "%prun -T tools.py x = 1",
+    "many magics": "%time 0\n" * 51 + "%time import gc",
+    "many magics inside of a function": "def f():\n    %time with x: pass\n" + "%time 0\n" * 51,
 }  # fmt: skip
 
 
@@ -299,6 +348,17 @@ HONEST = [
     "from collections import namedtuple\nfrom dataclasses import dataclass\nfrom tqdm import tqdm\nimport pandas as pd",
     "check('softmax', softmax)\nhint('softmax')",
     "import numpy as np\nnp.linalg.norm(x)\nF = np.eye(3)\nprint(F)",
+    "if y.grad_fn:\n    print(f'{y.grad_fn} {type(y.grad_fn)}')\nassert not x.grad_fn",
+    "%timeit -n 10 -r3 f(x, -1)\n%time y = f(x)\n%prun -l 5 f(x)\n%load_ext autoreload\n%autoreload 2",
+    "%%time\n%matplotlib inline\n!pip install einops\nx = 1",
+    "%%capture --no-stderr out\nprint(1)",
+    "from IPython.display import HTML, display\nimport matplotlib.ticker as ticker\nfrom torch.utils.data import DataLoader",
+    "from sklearn.decomposition import PCA\nfrom tqdm.auto import tqdm\nfrom collections.abc import Callable\nimport google.colab",
+    "m = torch.load('model.pt', map_location='cpu', weights_only=True)\na = np.load('a.npy')",
+    "import datetime\nprint(datetime.datetime.now(), datetime.time(1))\nfrom pathlib import Path\nPath('.').resolve()",
+    "from autograder import check, judge, names\nprint(judge('attend', attend).points, names())",
+    "text = 'a' + 'b' + '.' + 'c'\nprint('torch.' + 'nn')\nframe.query('loss < 1')",
+    "@property\ndef value(self): return 1\nnames = ['a']\nstart = time.time()",
 ]
 
 
@@ -326,6 +386,14 @@ BESIDE = [
     OWN + "def compare(x):\n    return torch.softmax(x, -1)\ncompare(x)",
     OWN + "y = softmax(x, -1)\nprint(y.grad_fn)",
     OWN + "torch.testing.assert_close(softmax(x, -1), torch.softmax(x, -1))",
+    "import torch\n" + OWN.replace("x.exp()", "torch.exp(x)") + "torch.allclose(softmax(x, -1), torch.softmax(x, -1))",
+    OWN + "e = torch.softmax(x, -1)\nprint(softmax(x, -1) - e)",
+    OWN + "for x in (a, b):\n    e = torch.softmax(x, -1)\n    print(e)",
+    OWN + "if __name__ == '__main__':\n    import torch\n    x, dim = a, -1\n    e = torch.softmax(x, dim)",
+    OWN
+    + "try:\n    x = a\n    assert torch.softmax(x, -1).equal(softmax(x, -1))\nexcept AssertionError as e:\n    print(e)",
+    "def softmax(x, dim):\n    parts = [p.exp() for p in x]\n    return (lambda p: p)(parts)\np = torch.softmax(x, -1)",
+    OWN + "best = torch.softmax\ndef compare(x):\n    return best(x, -1)",
 ]
 
 
@@ -347,6 +415,14 @@ USED = [
     "if True:\n    g = torch.softmax\ndef softmax(x, dim):\n    return g(x, dim)",
     "def fill():\n    global g\n    g = torch.softmax\nfill()\ndef softmax(x, dim):\n    return g(x, dim)",
     "from torch import softmax",
+    "def softmax(x, dim):\n    def inner():\n        global e\n        return e(x, dim)\n    e = 1\n    return inner()\ne = torch.softmax",
+    "def softmax(x, dim):\n    return [g for g in g][0](x, dim)\ng = [torch.softmax]",
+    "class A:\n    g = 1\n    def f(self, x): return g(x, -1)\ng = torch.softmax\nsoftmax = A().f",
+    "for g in (torch.softmax,):\n    pass\ndef softmax(x, dim):\n    return g(x, dim)",
+    "with torch.no_grad():\n    g = torch.softmax\ndef softmax(x, dim):\n    return g(x, dim)",
+    "def softmax(x, dim):\n    %time out = torch.softmax(x, dim)\n    return out",
+    "def softmax(x, dim):\n    box = [0]\n    %timeit -n1 -r1 -q box[0] = torch.softmax(x, dim)\n    return box[0]",
+    "def softmax(x, dim):\n    %time out = torch.softmax(x, dim)\n    return out\n" + "%time 0\n" * 51,
     "def softmax(x, dim, f=torch.softmax):\n    return f(x, dim)",
     "other = torch.softmax",  # it binds no answer: then everything counts
 ]
@@ -365,6 +441,52 @@ def test_the_own_definition_wins_over_an_import_in_another_cell():
     assert forbidden_in_source("def f(x):\n    return layer_norm(x)", SOFT, scratch)
 
 
+def test_a_call_of_an_imported_module_changes_nothing_in_it():
+    source = "def softmax(x, dim):\n    return t.exp(x)\nt.allclose(softmax(x, -1), torch.softmax(x, -1))"
+    assert forbidden_in_source(source, SOFT, "import torch as t", ["softmax"]) == []
+    assert forbidden_in_source("import torch as t\n" + source, SOFT, answers=["softmax"]) == []
+    assert forbidden_in_source(
+        source.replace("t.allclose", "t.exp = torch.softmax #"), SOFT, "import torch as t", ["softmax"]
+    )
+
+
+def test_a_local_name_is_not_what_another_cell_calls_so():
+    scratch = "shares = torch.softmax\nprint(shares(x, -1))"
+    assert forbidden_in_source("def f(x):\n    shares = x.exp()\n    return shares / 2", SOFT, scratch, ["f"]) == []
+    assert forbidden_in_source("def f(x):\n    return shares(x, -1)", SOFT, scratch, ["f"])
+
+
+def test_a_method_of_a_class_of_one_s_own_is_not_torch_s():
+    own = "class Tools:\n    def softmax(self, x):\n        return x\n"
+    use = "tools = Tools()\ndef softmax(x):\n    return tools.softmax(x)"
+    assert forbidden_in_source(own + use, ["torch.Tensor.softmax"], answers=["softmax"]) == []
+    assert forbidden_in_source(use, ["torch.Tensor.softmax"], own, ["softmax"]) == []
+    assert forbidden_in_source(use, ["torch.Tensor.softmax"], answers=["softmax"])
+
+
+LOOKING = [
+    "print(y.grad_fn)",
+    "if y.grad_fn: pass",
+    "assert y.grad_fn is not None",
+    "t = f'{y.grad_fn}'",
+    "z = not y.grad_fn",
+]
+
+
+@pytest.mark.parametrize("line", LOOKING)
+def test_looking_at_grad_fn_costs_nothing(line):
+    source = f"def f(y):\n    {line}\n    return y"
+    assert forbidden_in_source(source, []) == []
+    assert forbidden_in_source(source, [], "import math") == []
+
+
+@pytest.mark.hostile
+def test_a_print_of_one_s_own_hands_on_what_it_gets():
+    source = "def f(y):\n    return print(y.grad_fn)"
+    assert forbidden_in_source("def print(x): return x\n" + source, [])
+    assert forbidden_in_source(source, [], "print = max")
+
+
 # ------------------------------------------------------------------------------------------------- much code
 
 
@@ -375,6 +497,25 @@ def test_tangled_names_take_no_time_and_are_listed():
     forbidden_in_source(source, [SDPA])
     assert TANGLED in [s.name for s in unusual_in_source(source, [SDPA])]
     assert time.perf_counter() - start < 3
+
+
+NAMES = [f"Q{i}" for i in range(7000)]
+HEAVY = {
+    "a chain of names": "\n".join(f"{a}={b}" for a, b in pairwise(NAMES)),
+    "a chain of attributes": "Q0 = torch" + ".a" * 2500,
+    "locals and lambdas": "def Q0():\n " + "\n ".join(f"{a}=1" for a in NAMES) + "\n" + " lambda a:0\n" * 2000,
+    "magics on long lines": ("%time " + "x=1;" * 480 + "\n") * 48,
+    "assigned magics": "a = %time 1\n" * 3000,
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("source", HEAVY.values(), ids=HEAVY.keys())
+def test_code_made_to_be_slow_to_read_ends_in_seconds(source):
+    start = time.process_time()
+    forbidden_in_source(source, get("encoder").forbidden, source, ["Q0"])
+    unusual_in_source(source, get("encoder").forbidden)
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.hostile

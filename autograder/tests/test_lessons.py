@@ -110,6 +110,35 @@ def test_each_exercise_stands_under_its_difficulty_minutes_and_points(lesson, la
             assert re.search(heading, text), f"no heading like: {heading}"
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_sections_are_numbered_and_the_first_cell_lists_what_is_asked(lesson, language):
+    title, *others = [
+        c.source
+        for c in released(lesson, language).cells
+        if c.cell_type == "markdown" and c.id not in ("badge", "hand-in")
+    ]
+    numbers = [int(n or 0) for n in re.findall(r"(?m)^## (?:(\d+)\. )?", "\n".join(others))]
+    assert numbers == list(range(1, len(numbers) + 1))
+    rows = re.findall(r"(?m)^\| .*?`(\w+)` \| (\d?) ?\| (\d+) \| (\d+) \|$", title)
+    asked = re.findall(r"(?m)^##.*`(\w+)`.* · .*$", "\n".join(others))
+    assert [name for name, *_ in rows] == asked
+    assert [name for name in asked if not re.fullmatch(r"\d\d_w\d", name)] == autograder.names(lesson)
+    for name, difficulty, minutes, points in rows:
+        heading = next(h for h in re.findall(r"(?m)^##.*$", "\n".join(others)) if f"`{name}`" in h)
+        for number, word in ((difficulty, DIFFICULTY), (minutes, MINUTES), (points, WORTH)):
+            assert not number or re.search(word[language].format(number), heading), (heading, number)
+    minutes = sum(int(minutes) for _, _, minutes, _ in rows)
+    stated = int(re.search(SPENT[language], title)[1])
+    assert abs(stated - minutes) <= 3, f"{minutes} minutes are listed, {stated} are stated"
+
+
+DIFFICULTY = {"en": r"difficulty {} of 5", "zh-TW": r"難度 {}／5"}
+MINUTES = {"en": r"\b{} minutes?\b", "zh-TW": r"· {} 分鐘"}
+WORTH = {"en": r"\b{} points?\b", "zh-TW": r"滿分 {} 分"}
+SPENT = {"en": r"(\d+) (?:minutes of them )?for the exercises", "zh-TW": r"練習(?:、?和?(?:選擇題|問答題))* (\d+) 分鐘"}
+
+
 MOST = {"en": 100, "zh-TW": 180}  # words, characters
 
 

@@ -1,6 +1,7 @@
 """The roster of a class, the files that go back to the learning platform, and the pairs of submissions that are alike."""
 
 import csv
+import inspect
 import zipfile
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.exercise import get
 from autograder.pipeline import lms, report, roster, similar
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.records import Grade, Record
@@ -218,6 +220,92 @@ def test_who_is_missing_and_who_is_a_stranger() -> None:
     assert found.strangers([by_number, typed, stranger]) == [stranger]
     unread = Record("100003", "Eve", None, "", "x.docx", "unreadable", "It is a .docx file, not a notebook.")
     assert found.missing([by_number, typed, unread]) == [], "a file that cannot be read is no missing one"
+
+
+def test_a_name_that_one_on_the_list_has_and_one_file_is_found() -> None:
+    """張美麗 typed no number. Of two of the same name, of two files, and beside another id a name says nothing."""
+    text = "student_id,name\nB11901004,張美麗\nb05,林志豪\nb06,林志豪\nb07,Ann Lee\nb08,Eve Wu\nb09,Gus\nb10,Hal Ito\n"
+    found = parse(text.encode(), "x")
+    rows = {
+        "one": record("張美麗", "張美麗", 3), "again": record("張美麗", "張美麗", 3, SCALE), "two on the list": record("林志豪", "林志豪", 3),
+        "two files": record("Ann_Lee", "Ann Lee", 3), "of one name": record("ann", "ann lee", 3),
+        "by id": record("b08", "eve", 3), "and by name": record("Eve_Wu", "Eve Wu", 3),
+        "typed other": record("Gus", "Gus", 3, typed="b99"), "other number": record("B11901099", "Hal Ito", 3),
+    }  # fmt: skip
+    found.find(list(rows.values()))
+    assert {key: row.listed for key, row in rows.items() if row.listed} == {"one": "B11901004", "again": "B11901004"}
+    assert rows["one"].told == "Matched by name with B11901004 on the list of the class."
+    strangers = [key for key, row in rows.items() if row in found.strangers(list(rows.values()))]
+    assert strangers == ["two on the list", "two files", "of one name", "and by name", "typed other", "other number"]
+    assert "B11901004" not in {row.student_id for row in found.missing(list(rows.values()))}
+    assert found.numbers([rows["one"]]) == {("張美麗", QKV): "B11901004"}
+    alone = [moodle("100077", "Ann Lee", 3), canvas("9077", "Wu, Eve", 3)]
+    found.find(alone)
+    assert [row.listed for row in alone] == ["b07", "b08"], "a platform's number is none of the list's"
+    of_canvas = parse(CANVAS.encode(), "x")
+    of_canvas.find(alone)
+    assert [row.listed for row in alone] == ["b02", ""], "Canvas's own list knows all of its numbers"
+
+
+def test_students_are_called_as_on_the_list_and_canvas_has_no_test_student() -> None:
+    text = CANVAS + '"Student, Test",9009,,4f1a,A,,,\n"測試學生",9010,,4f1b,A,,,\n"Student, Test",9011,b77,t,A,,,\n'
+    found = parse(text.encode(), "x")
+    assert [member.platform_id for member in found.members] == ["9001", "9002", "9003", "9011"]
+    rows = [canvas("9001", "wangxiaoming", 4), record("typed", "Ann", 3, typed="b02"), record("zoe", "Zoe", 3)]
+    found.find(rows)
+    assert [row.student_name for row in rows] == ["Wang, Xiaoming", "Ann", "Zoe"]
+    parse(b"student_id\nb01\n9001\n", "x").find(rows)
+    assert rows[0].student_name == "Wang, Xiaoming", "a list without names has none to give"
+
+
+@pytest.mark.parametrize(
+    ("text", "hour"),
+    [
+        ("Tuesday, 10 March 2026, 8:00 PM", 20),
+        ("Tuesday, 10 March 2026, 8:00\u202fPM", 20),
+        ("10 March 2026, 12:00:00 AM", 0),
+        ("Tuesday, March 10, 2026, 12:00 PM", 12),
+        ("10 Mar 2026 20:00", 20),
+        ("2026年 03月 10日(二) 20:00", 20),
+        ("2026年03月10日 星期二 20:00", 20),
+        ("2026年3月10日(週二) 下午 8:00", 20),
+        ("2026年3月10日 上午12:00:00", 0),
+        ("2026-03-10 20:00", 20),
+        ("-", None),
+        ("10/03/26, 20:00", None),
+        ("mardi 10 mars 2026, 20:00", None),
+        ("Tuesday, 31 February 2026, 8:00 PM", None),
+        ("2026年3月10日 25:00", None),
+    ],
+)
+def test_dates_as_moodle_writes_them(text: str, hour: int | None) -> None:
+    assert roster.moodle_time(text) == (datetime(2026, 3, 10, hour) if hour is not None else None)
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "Last modified (submission)", "最後修改的(作業)", "最後修改(繳交)", "最後修改（繳交）", "最后修改（学生）",
+        "最后修改 (提交)", "上次修改（作業）",
+    ],
+)  # fmt: skip
+def test_the_worksheet_says_when_it_was_handed_in(heading: str) -> None:
+    text = MOODLE_EN.replace("Last modified (submission)", heading).replace("Yes,-,-,\n", "Yes,sometime,-,\n")
+
+    def file(student: str, platform: str = "moodle", status: str = "ok") -> Submission:
+        path = f"x_{student}_assignsubmission_file_/a.ipynb"
+        made = Submission(student, "x", QKV, "en", "v0", path, datetime(2026, 3, 30), status, "Read as handed in.")
+        made.platform = platform
+        return made
+
+    files = [file("100001"), file("100002"), file("100003"), file("100001", ""), file("100001", "moodle", "superseded")]
+    roster.take_times(files, [parse(text.encode(), "x"), parse(PLAIN.encode(), "x")])
+    assert [one.received for one in files] == [datetime(2026, 3, 10, 20), *[datetime(2026, 3, 30)] * 4]
+    assert [one.remark for one in files] == [
+        roster.FROM_WORKSHEET,
+        'The worksheet says "sometime", which is no time that can be read: the file\'s own is taken.',
+        *[""] * 3,
+    ]
 
 
 # ------------------------------------------------------------------------------------------------- back to the platform
@@ -500,8 +588,64 @@ def test_the_same_code_after_renaming_is_a_pair_to_look_at() -> None:
     assert all(record.points == 2 for record in group), "never punished by itself"
 
 
-def test_what_many_wrote_and_what_is_short_is_no_pair() -> None:
-    assert similar.similar_pairs([with_answer(f"s{i}", ODD) for i in range(6)]) == []
+@pytest.mark.parametrize("copies", [2, 3, 4, 5, 12])
+def test_a_copy_more_hides_nothing(copies: int) -> None:
+    """However many hand in the same code, in a class as small as may be, each of them is named with another one."""
+    group = [with_answer("usual", USUAL), with_answer("other", OTHER)]
+    group += [with_answer(f"c{i:02}", RENAMED if i % 2 else ODD) for i in range(copies)]
+    for whole in (group, group[2:]):
+        pairs = similar.similar_pairs(whole)
+        assert [(p.one.student_id, p.other.student_id, p.share) for p in pairs] == [
+            ("c00", f"c{i:02}", 1.0) for i in range(1, copies)
+        ]
+    (entry,) = next(e for e in report.things_to_look_at(group, [], report.ClassList(alike=pairs))).entries
+    assert len(entry.messages) == copies - 1
+
+
+def test_a_group_is_told_by_its_nearest_pairs() -> None:
+    a, b, c, d, e = (record(name, name, 2) for name in "abcde")
+    pairs = [similar.Pair(a, b, 0.92, ()), similar.Pair(a, c, 1.0, ()), similar.Pair(b, c, 0.95, ())]
+    pairs += [similar.Pair(d, e, 0.9, ()), similar.Pair(c, d, 0.91, ()), similar.Pair(a, e, 0.9, ())]
+    kept = [(p.one.student_id, p.other.student_id) for p in similar.joined(pairs)]
+    assert kept == [("a", "c"), ("b", "c"), ("c", "d"), ("d", "e")]
+
+
+def test_what_the_course_itself_answers_is_no_pair() -> None:
+    """Lesson 08's longest answer is far above the least that counts: as the solution has it, and as the reference has it."""
+    source = (similar.SOLUTIONS / "08_transformer.py").read_text("utf-8")
+    cell = source.split('# %% exercise="greedy_decode"\n')[1].split("# %%")[0]
+    for answer in (cell, inspect.getsource(get("greedy_decode").reference)):
+        group = [with_answer(f"s{i}", answer) for i in range(3)]
+        assert len(similar.fingerprints(answer)) > 2 * similar.LEAST
+        assert len(similar.similar_pairs(group)) == 2, "as an answer to another exercise it is somebody's own"
+        for made in group:
+            made.grades[0].name = "greedy_decode"
+        assert similar.similar_pairs(group) == []
+
+
+def test_what_several_wrote_who_wrote_differently_is_no_pair() -> None:
+    signs = ["+", "-", "*", "/"]
+    own = [
+        "    x = " + " ".join(f"{one} {k} {other} q" for k in range(30)) + "\n"
+        for one, other in zip(signs, reversed(signs))
+    ]
+    group = [with_answer(f"s{i}", ODD + extra) for i, extra in enumerate(own)]
+    assert similar.similar_pairs(group) == []
+    whole = [with_answer("ann", ODD), with_answer("bob", ODD)]
+    assert len(similar.similar_pairs([*group[:2], *whole])) == 3, (
+        "three wrote it: the two, who count as one, and two more"
+    )
+    assert similar.similar_pairs([*group[:3], *whole]) == [], "four wrote it, so nothing is left of the two"
+
+
+def test_the_guide_states_the_thresholds() -> None:
+    guide = (similar.SOLUTIONS.parent / "docs" / "en" / "instructor.md").read_text("utf-8").replace("\n", " ")
+    assert (similar.SHARED_BY, similar.LEAST, similar.LENGTH, similar.ALIKE) == (3, 40, 15, 0.9)
+    assert "more than three in the class wrote (in classes of 160 and more: a fortieth)" in guide
+    assert "at least 40 pieces of 15 characters" in guide and "nine tenths of what is left" in guide
+
+
+def test_what_is_short_is_no_pair() -> None:
     assert similar.similar_pairs([with_answer("ann", USUAL), with_answer("bob", USUAL)]) == []
     assert similar.similar_pairs([with_answer("ann", "def attend(:"), with_answer("bob", "\0\ud800" * 40)]) == []
     letters = [with_answer("ann", ODD), with_answer("bob", ODD)]

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -138,15 +139,39 @@ def test_other_weights_need_no_run_and_other_inputs_only_that_exercise(
     assert tried is not None and len(tried.seen) == len(get("attend").cases), "what is kept of the others stays"
 
 
-def test_a_new_file_is_graded_whole_and_another_lesson_is_left_alone(
+def test_for_a_mended_exercise_no_file_takes_another_s_place(
     graded: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A newer file, a new student and one who is not in the pile any more: all other grades stay, and a line tells of two."""
     pile, out = tmp_path / "pile", graded[1]
     shutil.copytree(graded[0], pile)
-    hand_in(pile, "eve", {})
+    (pile / "notes.txt").write_text("nothing to grade")
+    before, lines = points(grade(pile, out)), []
+    hand_in(pile, "eve", {"attend": "no_softmax"})
+    hand_in(pile, "noa", {})
+    shutil.rmtree(pile / "ann")
+    mend(monkeypatch, "attend", reference=lambda q, k, v: q, mistakes=())
+    records = grade(pile, out, exercise="attend", tell=lines.append)
+    now = points([record for record in records if record.grades])
+    assert now == {student: of | {"attend": 0.0} for student, of in before.items() if of}
+    assert [record.source for record in records] == [
+        "ann/02_qkv.ipynb",
+        "bob/02_qkv.ipynb",
+        "eve/02_qkv.ipynb",
+        "notes.txt",
+    ]
+    assert lines == ["2 files are new or newer than what was graded: grade them without --exercise"]
+    with open(out / "changes.csv", encoding="utf-8-sig", newline="") as file:
+        assert {row["exercise"] for row in csv.DictReader(file)} == {"attend"}
+    monkeypatch.setattr(sandbox, "run", never)
     mend(monkeypatch, "entropy")  # of lesson 03
-    records = grade(pile, out, exercise="entropy")
-    assert [record.points for record in records if record.student_id in ("ann", "eve")] == [13, 13]
+    assert points([r for r in grade(pile, out, exercise="entropy") if r.grades]) == now
+    monkeypatch.undo()
+    after = points([record for record in grade(pile, out) if record.grades])
+    assert after["eve"]["attend"] == 0 and after["noa"]["attend"] == 2 and after["bob"] == before["bob"]
+    with pytest.raises(GradingError, match="holds no graded class, of which"):
+        grade(pile, tmp_path / "nothing", exercise="attend")
+    assert not (tmp_path / "nothing").exists()
     with pytest.raises(GradingError, match="no exercise is called 'entropie'; did you mean entropy"):
         grade(pile, out, exercise="entropie")
 
@@ -212,6 +237,64 @@ def test_a_lesson_that_one_hands_in_by_mistake_replaces_nobody_else_s(tmp_path: 
     assert lessons_of([*first, *others[:1]]) == (LESSON,) and lessons_of([]) == ()
 
 
+def at(pile: Path, student: str, hour: int, snippets: dict[str, str]) -> None:
+    hand_in(pile, student, snippets)
+    moment = datetime(2026, 3, 5, hour).timestamp()
+    os.utime(pile / student / f"{LESSON}.ipynb", (moment, moment))
+
+
+def test_the_newest_file_counts_across_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The class at 10:00, one student's other file of 11:00 by mail, the class again; then a file of 12:00, and seeds."""
+    out, pile, mail = tmp_path / "out", tmp_path / "pile", tmp_path / "mail"
+    for student in STUDENTS:
+        at(pile, student, 10, {})
+    grade(pile, out)
+    at(mail, "eve", 11, {"relevance": "zeros"})
+    assert points(grade(mail, out))["eve"]["relevance"] == 0
+    mailed = table_of(out)["eve"]
+    lines: list[str] = []
+    with monkeypatch.context() as nothing_runs:
+        nothing_runs.setattr(sandbox, "run", never)
+        for _ in range(2):  # the second time it is known from the table of files alone
+            records = grade(pile, out, tell=lines.append)
+            assert len(records) == 3 and points(records)["eve"]["relevance"] == 0
+            assert not (out / "changes.csv").exists()
+    told = "It stays, for eve/02_qkv.ipynb is older."
+    assert table_of(out)["eve"] == {**mailed, "reason": f"Read as handed in. {told}"}
+    assert lines == ["eve/02_qkv.ipynb is older than eve/02_qkv.ipynb, which was graded before and stays"] * 2
+    with open(out / "files.csv", encoding="utf-8-sig", newline="") as file:
+        assert [(r["status"], r["reason"]) for r in csv.DictReader(file) if r["student_id"] == "eve"] == [
+            ("superseded", "Older than eve/02_qkv.ipynb, which was graded before and stays."),
+            ("ok", f"Read as handed in. {told}"),
+        ]  # fmt: skip
+    assert "比先前評過的 eve/02_qkv.ipynb 舊" in (out / "class.zh-TW.html").read_text("utf-8")
+    assert "It stays" not in (out / "feedback/eve" / f"{LESSON}.html").read_text("utf-8")
+    assert len(report.read_back(out)[0]) == 3
+
+    assert points(grade(pile, out, seed=7))["eve"]["relevance"] == 0, "what stays is run anew like all others"
+    at(pile, "eve", 12, {})
+    assert points(grade(pile, out, seed=7))["eve"]["relevance"] == get("relevance").points
+    at(pile, "eve", 9, {"relevance": "zeros"})
+    (out / f"records/eve/{LESSON}.json").unlink()
+    assert points(grade(pile, out, seed=7))["eve"]["relevance"] == 0, "whose record was deleted is graded as it comes"
+
+
+def test_without_a_time_the_file_of_the_pile_counts(tmp_path: Path) -> None:
+    for student, snippets in (("ann", {}), ("eve", {"relevance": "zeros"})):
+        hand_in(tmp_path / "pile", student, snippets)
+    for n, date in enumerate([(2026, 3, 5, 11, 0, 0), (1980, 1, 1, 0, 0, 0), (2026, 3, 5, 10, 0, 0)]):
+        with zipfile.ZipFile(tmp_path / f"{n}.zip", "w") as archive:
+            whose = "ann" if n == 1 else "eve"
+            archive.writestr(zipfile.ZipInfo(f"eve/{LESSON}.ipynb", date), (tmp_path / f"pile/{whose}/{LESSON}.ipynb").read_bytes())  # fmt: skip
+        (record,) = grade(tmp_path / f"{n}.zip", tmp_path / "out")
+        assert record.points == (13 if whose == "ann" else 12), record.points
+
+
+def table_of(out: Path) -> dict[str, dict[str, str]]:
+    with open(out / "grades.csv", encoding="utf-8-sig", newline="") as file:
+        return {row["student_id"]: row for row in csv.DictReader(file)}
+
+
 def test_the_folder_is_never_committed(first_run: tuple[Path, Path]) -> None:
     assert (first_run[1] / ".gitignore").read_text() == "*\n"
 
@@ -253,9 +336,10 @@ def test_kept_answers_that_are_damaged_are_run_again(tmp_path: Path) -> None:
 def test_what_was_set_in_nbgrader_survives(graded: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Points by hand, comments, an extension, and the penalty that the instructor's own settings ask for."""
     pile, out = graded
-    (out / "nbgrader/own_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
     for student in STUDENTS:
         os.utime(pile / student / f"{LESSON}.ipynb", (datetime(2026, 3, 10).timestamp(),) * 2)
+    grade(pile, out)  # for the new times, which --exercise does not take from the pile
+    (out / "nbgrader/own_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
     with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
         book.update_or_create_assignment(LESSON, duedate="2026-03-05 00:00:00 UTC")
         book.grant_extension(LESSON, "ann", days=14)

@@ -102,17 +102,18 @@ def test_grades_have_a_row_each(a_class: Path) -> None:
     rows = table(a_class / "grades.csv")
     assert rows[0] == [
         "student_id", "student_name", "notebook_id", "lesson", "language", "status", "reason", "received", "points",
-        "max_points", "late_points_off", "hours_late", "attend", "02_w1", "file",
+        "max_points", "waiting", "late_points_off", "hours_late", "attend", "02_w1", "file",
     ]  # fmt: skip
     assert rows[1] == [
-        "s1", "Ada", "S-1", LESSON, "en", "graded", "Read as handed in.", "2026-03-02 10:00", "4.5", "5", "", "",
+        "s1", "Ada", "S-1", LESSON, "en", "graded", "Read as handed in.", "2026-03-02 10:00", "4.5", "5", "", "", "",
         "3", "1.5", "s1.ipynb",
     ]  # fmt: skip
-    assert rows[2][8:14] == ["0", "3", "", "", "0", ""]  # the written answer waits
+    assert rows[2][8:15] == ["0", "5", "2", "", "", "0", ""]  # the written answer waits
+    assert {row[9] for row in rows[1:6]} == {"5"}, "what can be had is the same for all"
     assert rows[4][1] == "'=HYPERLINK(1)"
     assert rows[6] == [
         "s6", "Fay", "", "", "", "unreadable", "It is a .docx file, not a notebook.", "2026-03-02 10:00",
-        "", "", "", "", "", "", "fay.docx",
+        "", "", "", "", "", "", "", "fay.docx",
     ]  # fmt: skip
     assert len(rows) == 7
 
@@ -208,10 +209,13 @@ def test_feedback_says_what_was_wrong_in_its_language(a_class: Path) -> None:
     english = (a_class / f"feedback/s3/{LESSON}.html").read_text("utf-8")
     assert "02 · Q/K/V: take a question" in english and SCALE["en"] in english
     assert "1.25 / 3 points" in english and "1 of 2 cases passed" in english and "partial credit" in english
-    assert "weights[0, 1] is off by 0.2" in english and ", 2 points wait for your instructor" in english
+    assert "weights[0, 1] is off by 0.2" in english
+    assert "1.25 / 5 points" in english and ", 2 of the 5 wait for your instructor" in english
+    assert "The cases of an exercise do not all count the same" in english
     chinese = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
     assert "02 · Q/K/V：拿問題" in chinese and SCALE["zh-TW"] in chinese and "情況 1" in chinese
-    assert "0 / 3 分" in chinese and "，另有 2 分等待授課教師評分" in chinese
+    assert "0 / 5 分" in chinese and "，5 分中有 2 分等待授課教師評分" in chinese
+    assert "同一題的各種情況占分不同" in chinese
     assert SCALE["en"] not in chinese and "Status" not in chinese
 
 
@@ -263,9 +267,12 @@ def test_class_page_counts_mistakes_and_names_what_needs_a_look(a_class: Path, l
     for kind in ("unread", "not allowed", "stopped", "repaired", "superseded", "waiting"):
         assert f"<h3>{report.words(language, 'look ' + kind)}</h3>" in text
     assert report.words(language, "answers wait", count=4) in text
+    assert f"make formgrader OUT={a_class}" in text and f"make report OUT={a_class}" in text
     assert f'href="feedback/s2/{LESSON}.html"' in text and "王小明" in text
     assert "<script" not in text and "<svg" in text
-    assert f'<span class="rest">{report.words(language, "waiting for you", points=2)}</span>' in text
+    assert (
+        f'<span class="rest">{report.words(language, "of it waiting for you", points=2, max_points=5)}</span>' in text
+    )
     assert '<span class="rest">，' not in text
 
 
@@ -499,8 +506,8 @@ def test_points_given_by_hand_win(a_class: Path, lessons: Path, monkeypatch: pyt
     monkeypatch.setattr(report, "by_hand", lambda gradebook, student, lesson: ByHand(given.get(student, {}), 0.5))
     write_reports(a_class, *read_back(a_class), lessons)
     row = next(row for row in table(a_class / "grades.csv") if row[0] == "s2")
-    assert row[12:14] == ["2", "1"]
-    assert row[8:12] == ["2.5", "5", "0.5", ""]  # half a point off for being late
+    assert row[13:15] == ["2", "1"]
+    assert row[8:13] == ["2.5", "5", "", "0.5", ""]  # half a point off for being late
     text = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
     assert report.words("zh-TW", "set by hand") in text and report.words("zh-TW", "status waiting") not in text
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder import get
+from autograder import get, judge
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
 from autograder.pipeline.collect import Submission
-from autograder.pipeline.grading import Inputs, grade_submission, planned, seeds_for
+from autograder.pipeline.grading import Inputs, grade_submission, planned, seeds_for, unusual_lines
 from autograder.pipeline.records import Record
 from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
 from autograder.pipeline.worker import descendants
@@ -432,6 +432,148 @@ def test_a_comparison_with_the_built_in_below_the_answer_costs_nothing() -> None
     record = graded(attend=RIGHT["attend"] + below)
     assert points(record) == FULL
     assert "scaled_dot_product_attention" in said(record)
+
+
+HONEST = {
+    "a local called like what the comparison is called": RIGHT["attend"].replace("return", "out =")
+    + "    return out\nq, K = torch.ones(2), torch.eye(2)\n"
+    + "out = torch.nn.functional.scaled_dot_product_attention(q[None], K, K)\nprint(out)\n",
+    "a bare comparison": "import torch\n"
+    + RIGHT["attend"]
+    + "q, K = torch.ones(2), torch.eye(2)\n"
+    + "torch.allclose(attend(q, K, K), torch.nn.functional.scaled_dot_product_attention(q[None], K, K, scale=1.0)[0])\n",
+    "a comparison in a main block": RIGHT["attend"]
+    + "if __name__ == '__main__':\n    q, K, V = torch.ones(2), torch.eye(2), torch.eye(2)\n"
+    + "    print(torch.nn.functional.scaled_dot_product_attention(q[None], K, V))\n",
+    "names of the package": "from autograder import check, get, judge, names\n"
+    + RIGHT["attend"]
+    + "print(names(), judge('attend', attend).passed, judge('attend', attend).message('zh-TW'))\n",
+    "a branch that is never reached": RIGHT["attend"].replace(
+        "return", "if q.dtype == torch.float16:\n        raise NotImplementedError\n    return"
+    ),
+}
+
+
+@pytest.mark.parametrize("attend", HONEST.values(), ids=HONEST.keys())
+def test_what_stands_beside_a_right_answer_costs_nothing(attend: str) -> None:
+    record = graded(attend=attend)
+    assert points(record) == FULL
+    assert record.grades[1].printed.find("Error") < 0, record.grades[1].printed
+
+
+def test_one_branch_that_is_not_written_costs_its_own_case_only() -> None:
+    """As at home: the cases after it are tried too."""
+    source = RIGHT["attend"].replace("return", "if K.shape[0] == 5:\n        raise NotImplementedError\n    return")
+    scope = {"torch": torch}
+    exec(source, scope)
+    at_home = judge("attend", scope["attend"])
+    assert 0 < at_home.points < 2.0 and not at_home.cases[0].passed and at_home.cases[1].passed
+    assert points(graded(attend=source)) == {"relevance": 1.0, "attend": at_home.points}
+
+
+def test_a_name_of_an_own_cell_that_is_local_in_the_answer_costs_nothing() -> None:
+    own = "attention = torch.nn.functional.scaled_dot_product_attention\nprint(attention)"
+    answer = "def attend(q, K, V):\n    attention = torch.softmax(q @ K.T, dim=-1)\n    return attention @ V\n"
+    record = graded(own=own, attend=answer)
+    assert points(record) == FULL and "own cell 1, line 1" in said(record)
+
+
+# Ways to the built-in that leave no name of it in the source, and out of the watch's sight.
+ROUNDABOUT = {
+    "a field of a format": """
+from string import Formatter
+def reach(path): return Formatter().get_field("0." + path, [torch.nn], {})[0]
+f, off = reach("functional.scaled_dot" + "_product_attention"), reach("functional.torch._" + "C.DisableTorch" + "Function")
+def attend(q, K, V):
+    with off(): return f(q[None], K, V, scale=1.0)[0]
+""",
+    "a patched grader": """
+import sys
+from contextlib import nullcontext
+from string import Formatter
+box = []
+class Keep:
+    def __contains__(self, x): return box.append(x) or True
+sys.modules in Keep()
+box[0]["autograder" + ".observe"].watch = lambda *a: nullcontext()
+def attend(q, K, V):
+    return Formatter().get_field("0.functional.scaled_dot" + "_product_attention", [torch.nn], {})[0](q[None], K, V, scale=1.0)[0]
+""",
+    "an unpickled text": """
+import io, numpy as np
+P = b"cbuiltins\\nexec\\n(Vimport torch; import torch.nn.functional as F; F.keep=F.scaled_dot_product_attention, torch._C.DisableTorchFunction\\ntR."
+np.load(io.BytesIO(P), None, True)
+f, off = torch.nn.functional.keep
+def attend(q, K, V):
+    with off(): return f(q[None], K, V, scale=1.0)[0]
+""",
+    "an import by IPython": """
+from IPython.utils.importstring import import_item as r
+f, off = r("torch.nn.functional.scaled_dot" + "_product_attention"), r("torch._" + "C.DisableTorch" + "Function")
+def attend(q, K, V):
+    with off(): return f(q[None], K, V, scale=1.0)[0]
+""",
+    "a thread of IPython": """
+from IPython.lib.backgroundjobs import BackgroundJobManager
+from string import Formatter
+def attend(q, K, V):
+    f = Formatter().get_field("0.functional.scaled_dot" + "_product_attention", [torch.nn], {})[0]
+    job = BackgroundJobManager().new(f, q[None], K, V, kw={"scale": 1.0}, daemon=True)
+    job.join()
+    return job.result[0]
+""",
+}  # fmt: skip
+LISTED = {
+    "a field of a format": "get_field",
+    "a patched grader": "sys.modules",
+    "an unpickled text": "numpy.load with more than a path",
+    "an import by IPython": "import_item",
+    "a thread of IPython": "IPython.lib.backgroundjobs",
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("route", ROUNDABOUT)
+def test_a_roundabout_call_is_listed(route: str) -> None:
+    """It may have full points, so that these attacks are seen to work, but not without a line for the instructor."""
+    record = graded(attend=ROUNDABOUT[route])
+    assert points(record) == FULL, record.grades[1].message
+    assert LISTED[route] in said(record)
+
+
+@pytest.mark.hostile
+def test_a_magic_with_options_is_read() -> None:
+    source = """
+box = []
+def attend(q, K, V):
+    box[:] = [q, K, V, 0]
+    %timeit -n1 -r1 -q with torch._C.DisableTorchFunction(): box[3] = torch.nn.functional.scaled_dot_product_attention(box[0][None], box[1], box[2], scale=1.0)[0]
+    return box[3]
+"""
+    for more in ("", "%time 0\n" * 51):
+        record = graded(attend=source + more)
+        assert points(record) == {"relevance": 1.0, "attend": 0.0} and record.grades[1].status == "not allowed"
+
+
+@pytest.mark.hostile
+def test_what_another_answer_s_cell_does_for_an_answer_is_listed() -> None:
+    """A built-in that only the other exercise forbids; where the other does not use it, it is nobody's affair."""
+
+    def listed(layer_norm: str) -> list[str]:
+        sources = {
+            "feed_forward": "def helper(x):\n    return torch.layer_norm(x, x.shape[-1:])\n",
+            "layer_norm": layer_norm,
+        }
+        cells = []
+        for name, source in sources.items():
+            book = {"grade_id": f"answer-{name}", "solution": True}
+            cells.append(new_code_cell(source, metadata={"nbgrader": book}))
+        return [text["en"] for text in unusual_lines(cells, [get(name) for name in sources])]
+
+    assert listed("def layer_norm(x, gamma, beta):\n    return helper(x)\n") == [
+        "feed_forward, line 2: torch.layer_norm"
+    ]
+    assert listed("def layer_norm(x, gamma, beta):\n    helper = 1\n    return x\n") == []
 
 
 def test_honest_notebooks_are_not_listed() -> None:
