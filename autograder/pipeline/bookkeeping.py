@@ -27,20 +27,25 @@ from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-from autograder.pipeline import shown
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
 from autograder.pipeline.records import LATE, Change, Grade, Record
 
 # For formgrader, which Jupyter opens in the course folder; the steps here take their configuration as an object.
-FORMGRADER = """import runpy
+# The folder may be moved, and one from a container is opened outside of it: nothing here is an address.
+FORMGRADER = """import importlib.util
+import pathlib
+import runpy
 
 c = get_config()
-c.CourseDirectory.root = {course!r}
-c.CourseDirectory.db_url = "sqlite:///" + {out!r} + "/gradebook.db"
-# What students write is shown, never run: outputs by nbconvert's own setting, Markdown by the course's filter.
+here = pathlib.Path(__file__).resolve().parent
+c.CourseDirectory.root = str(here)
+c.CourseDirectory.db_url = f"sqlite:///{here.parent}/gradebook.db"
+# What students write is shown, never run: outputs by nbconvert's own setting, Markdown by the course's filter, which is read
+# without importing the course (and torch) into Jupyter.
+course = pathlib.Path(importlib.util.find_spec("autograder").origin).parent
 c.HTMLExporter.sanitize_html = True
-c.HTMLExporter.filters = {{"markdown2html": runpy.run_path({shown!r})["markdown2html"]}}
+c.HTMLExporter.filters = {"markdown2html": runpy.run_path(str(course / "pipeline" / "shown.py"))["markdown2html"]}
 """
 # An instructor's own settings, such as the penalty of late submissions: never written here, read where it is there.
 OWN_SETTINGS = "own_config.py"
@@ -97,8 +102,7 @@ class Books:
         create_gradebook(out / "gradebook.db")
         self.course.mkdir(exist_ok=True)
         (self.course / "nbgrader_config.py").write_text(
-            FORMGRADER.format(course=str(self.course.resolve()), out=str(out.resolve()), shown=shown.__file__)
-            + f"load_subconfig({OWN_SETTINGS!r})\n" * (self.course / OWN_SETTINGS).exists()
+            FORMGRADER + f"load_subconfig({OWN_SETTINGS!r})\n" * (self.course / OWN_SETTINGS).exists()
         )
         self.config = books_config(out)
         # The notebooks are ours but for the answers: their metadata need no check, and nothing is executed.

@@ -482,9 +482,7 @@ def test_links_of_the_site(site: tuple[str, Path]) -> None:
 def test_formgrader_from_list_to_points(browser, graded_class: GradedClass, tmp_path: Path) -> None:
     """A written answer of lesson 03 gets its points by hand, in nbgrader's own pages inside JupyterLab."""
     out = graded_class.out
-    copy = shutil.copytree(out, tmp_path / "grades")
-    settings = copy / "nbgrader" / "nbgrader_config.py"
-    settings.write_text(settings.read_text("utf-8").replace(str(out), str(copy)), encoding="utf-8")
+    copy = shutil.copytree(out, tmp_path / "grades")  # its settings hold no address
 
     def by_hand() -> list[tuple[float]]:
         with closing(sqlite3.connect(copy / "gradebook.db")) as books:
