@@ -424,6 +424,7 @@ def bubblewrap() -> str:
 
 def unavailable(why: str) -> str:
     return (
-        f"the sandbox cannot run here: {why}. Submissions are not run without it: grade in the container that the "
-        "Containerfile describes or, only if you trust all of the submissions, with --sandbox process."
+        f"the sandbox cannot run here: {why}. Submissions are not run without it: grade on a Linux that allows user "
+        "namespaces, on macOS and Windows in the container that the Containerfile describes, or, only if you trust all of "
+        "the submissions, with --sandbox process."
     )
