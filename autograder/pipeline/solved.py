@@ -10,7 +10,7 @@ from nbclient.exceptions import CellExecutionError, CellTimeoutError
 from autograder.pipeline.authoring import LANGUAGES, load_lesson, solved_notebook
 
 CELL_SECONDS = 400  # lesson 08 trains a model in one cell, in about 100
-OUTPUT_SECONDS = 120  # what a cell shows may come later than that it is done; nbclient drops it after 4 unless told
+OUTPUT_SECONDS = 20  # what a cell shows may come later than its reply; nbclient gives it up after 4 unless told
 
 
 class SolvedError(RuntimeError):

@@ -136,8 +136,10 @@ def lend(folder: Path, python: Path) -> None:
 
 def test_the_set_up_cell_installs_the_course_once(first_runs):
     first, again = first_runs
-    assert first.splitlines()[-1] == "The course package v0.1.0 was installed; torch and numpy were left alone."
-    assert again.splitlines() == ["The course package is here already; nothing was installed."]
+    reminder = "STUDENT_ID is still empty: fill it in before you hand in, so that the file is known as yours."
+    installed = "The course package v0.1.0 was installed; torch and numpy were left alone."
+    assert first.splitlines()[-2:] == [installed, reminder]
+    assert again.splitlines() == ["The course package is here already; nothing was installed.", reminder]
 
 
 def test_the_versions_are_colab_s_and_the_instructor_s_tools_are_not_there(kernel, away):
