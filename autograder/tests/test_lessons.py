@@ -7,6 +7,7 @@ import nbformat
 import pytest
 
 import autograder
+from autograder.check import WITH_WRITTEN
 from autograder.pipeline.authoring import build, load_lesson, solved_notebook
 from autograder.pipeline.grading import grade
 from autograder.pipeline.solved import run
@@ -137,6 +138,11 @@ DIFFICULTY = {"en": r"difficulty {} of 5", "zh-TW": r"難度 {}／5"}
 MINUTES = {"en": r"\b{} minutes?\b", "zh-TW": r"· {} 分鐘"}
 WORTH = {"en": r"\b{} points?\b", "zh-TW": r"滿分 {} 分"}
 SPENT = {"en": r"(\d+) (?:minutes of them )?for the exercises", "zh-TW": r"練習(?:、?和?(?:選擇題|問答題))* (\d+) 分鐘"}
+
+
+def test_progress_knows_which_lessons_ask_for_words():
+    asking = [name for name in LESSONS if any(cell.id.startswith("written-") for cell in released(name, "en").cells)]
+    assert asking == list(WITH_WRITTEN)
 
 
 MOST = {"en": 100, "zh-TW": 180}  # words, characters
