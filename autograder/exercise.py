@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograder.guard import Sighting
 from autograder.observe import Observation
 from autograder.text import Text, both
+from autograder.watch import Sighting
 
 SEED_BITS = 63
 

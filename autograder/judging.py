@@ -17,9 +17,11 @@ from autograder.cases import at, calls, leaf_paths, prepared
 from autograder.comparison import compare, compare_part
 from autograder.diagnosis import LOWER_PRECISION, diagnose, main_mistake
 from autograder.exercise import CaseResult, Exercise, Verdict, get
-from autograder.guard import Sighting, forbidden_in_source, parsed
+from autograder.guard import forbidden_in_source
 from autograder.observe import Observation, observe, refuse_inside
+from autograder.syntax import parsed
 from autograder.text import Text, both
+from autograder.watch import Sighting
 
 
 def judge(name: str, answer: Any, seed: int = 0) -> Verdict:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call as stateless
 
-from autograder.guard import ForbiddenCall, Sighting, watch
 from autograder.meter import Meter
+from autograder.watch import ForbiddenCall, Sighting, watch
 
 NUMBERS = (bool, int, float, str, type(None))
 CUT_OFF = "cut off from the inputs"
@@ -151,7 +151,7 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
         answer: what the student wrote: a function, or a letter.
         call: arguments; the answer gets copies.
         driver: how the answer is used, a key of `DRIVERS`.
-        forbidden: what must not be called meanwhile (see `guard.watch`).
+        forbidden: what must not be called meanwhile (see `watch`).
     """
     wants_gradients = call.cotangents is not None
     args, kwargs = fresh(call.args, wants_gradients), fresh(call.kwargs, wants_gradients)

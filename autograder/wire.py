@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from autograder.functions import FUNCTIONS
-from autograder.guard import Sighting
 from autograder.observe import Call, Observation, Opaque
+from autograder.watch import Sighting
 
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype

@@ -22,15 +22,7 @@ from nbgrader.utils import compute_checksum
 
 from autograder.cases import calls
 from autograder.exercise import Exercise, get
-from autograder.guard import (
-    MOST_SCANNED,
-    TOO_LONG,
-    defined_at_the_top,
-    forbidden_in_source,
-    names_between_cells,
-    parsed,
-    unusual_in_source,
-)
+from autograder.guard import defined_at_the_top, forbidden_in_source, names_between_cells
 from autograder.judging import MISSING, decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
@@ -39,7 +31,9 @@ from autograder.pipeline.collect import Submission, collect
 from autograder.pipeline.kept import Tried, load_tried, save_tried
 from autograder.pipeline.records import Change, Grade, Record, changes_between, grade_of
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
+from autograder.syntax import MOST_SCANNED, TOO_LONG, parsed
 from autograder.text import Text, both
+from autograder.unusual import unusual_in_source
 from autograder.wire import dumps
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"

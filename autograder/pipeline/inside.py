@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from autograder.guard import Sighting
 from autograder.observe import observe, refuse_inside
+from autograder.watch import Sighting
 from autograder.wire import dumps, loads
 
 

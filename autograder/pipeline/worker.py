@@ -137,7 +137,7 @@ def prepare() -> Any:
 def close_course() -> None:
     """Set a trap in every function of course_lib but the open modules: their code is gone from this process for good."""
     from autograder import state  # type: ignore[attr-defined]  # inside.py stands in its place here
-    from autograder.guard import ForbiddenCall, Sighting, calling_line, set_trap
+    from autograder.watch import ForbiddenCall, Sighting, calling_line, set_trap
 
     def seen(name: str) -> None:
         if state.trapped is not None:

@@ -11,19 +11,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from autograder import get
-from autograder.guard import (
-    MOST_SCANNED,
-    TANGLED,
-    TOO_LONG,
-    ForbiddenCall,
-    Sighting,
-    find,
-    forbidden_in_source,
-    set_trap,
-    unusual_in_source,
-    watch,
-)
+from autograder.guard import forbidden_in_source
 from autograder.pipeline.authoring import load_lesson, solved_notebook
+from autograder.syntax import MOST_SCANNED, TOO_LONG
+from autograder.unusual import TANGLED, unusual_in_source
+from autograder.watch import ForbiddenCall, Sighting, find, set_trap, watch
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 x = torch.ones(1, 2, 3)

@@ -798,7 +798,7 @@ except OSError:
 print([c.co_name for c in gc.get_objects() if isinstance(c, types.CodeType) and "course_lib/attention" in c.co_filename])
 """
     lines = printed(source).split("\n")
-    allowed = {"autograder." + name for name in ("functions", "guard", "meter", "observe", "text", "wire", "worker")}
+    allowed = {"autograder." + name for name in ("functions", "meter", "observe", "text", "watch", "wire", "worker")}
     assert set(eval(lines[0])) <= allowed
     assert "softmax" not in lines[1] and "True" not in lines[1]
     assert lines[2] == "no source"

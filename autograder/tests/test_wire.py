@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autograder.functions import Equivariant
-from autograder.guard import Sighting
 from autograder.observe import Call, Observation, Opaque
+from autograder.watch import Sighting
 from autograder.wire import DTYPES, WireError, dumps, loads
 
 

@@ -1,0 +1,221 @@
+"""What an answer may not call, seen while it runs.
+
+A target is a dotted name ("torch.softmax", "torch.Tensor.backward", "torch.func.*") or a Python function (the
+exercise's own reference). A sighting ends the credit of the exercise, so nothing here guesses.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+# Under "torch.autograd.*" too, but they only switch recording on and off.
+GRADIENT_MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
+OWN_FILES = ("torch", "autograder", "course_lib")
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A forbidden call: what was called, and the line of the cell it was called from (0: unknown)."""
+
+    name: str
+    line: int
+
+
+class ForbiddenCall(RuntimeError):
+    """Raised at the forbidden call itself, so that the student sees the line."""
+
+
+@contextmanager
+def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) -> Iterator[None]:
+    """While active, a call of anything in `forbidden` is written to `sightings` and raises `ForbiddenCall`."""
+    targets = tuple(forbidden)
+    if not targets:
+        yield
+        return
+
+    def seen(name: str) -> None:
+        sightings.append(Sighting(name, calling_line()))
+        raise ForbiddenCall(f"{name} is not allowed in this exercise")
+
+    builtins, functions = resolved(targets)
+    with ExitStack() as stack:
+        for function, name in functions:
+            stack.enter_context(trapped(function, name, seen))
+        if builtins:
+            stack.enter_context(Watcher(builtins, seen))
+        yield
+
+
+class Watcher(TorchFunctionMode):
+    """Sees every torch operation that runs, also those bound to a name before we came."""
+
+    def __init__(self, names: dict[Any, str], seen: Callable[[str], None]) -> None:
+        super().__init__()
+        self.names, self.seen = names, seen
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            name = self.names.get(func)
+        except TypeError:  # not hashable, so not one of ours
+            name = None
+        called = getattr(func, "__name__", "")
+        if name is None and (called in RUNS_PYTHON or private_to_torch(called)) and called_by_student():
+            name = (
+                f"torch.Tensor.{called} (the watch cannot see into it)" if called in RUNS_PYTHON else f"torch.{called}"
+            )
+        if name is None and any(map(answers_for_itself, types)):
+            name = "__torch_function__ (the watch cannot see into it)"
+        if name is not None:
+            self.seen(name)
+        return func(*args, **(kwargs or {}))  # torch keeps the watcher off in here, whoever is called back
+
+
+# Methods that call a Python function for each element.
+RUNS_PYTHON = ("apply_", "map_", "map2_")
+
+
+@cache
+def answers_for_itself(kind: type) -> bool:
+    """Whether a type brings its own `__torch_function__`."""
+    own = getattr(getattr(kind, "__torch_function__", None), "__func__", None)
+    return own is not None and (own.__module__ or "").split(".")[0] != "torch"
+
+
+def called_by_student() -> bool:
+    """Whether the torch operation that just announced itself stands in a student's own code, not in torch's."""
+    return not of_package(sys._getframe(2))  # past the watcher
+
+
+HERE = Path(__file__).parent
+TESTS = str(HERE / "tests") + os.sep
+PACKAGES = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, HERE, HERE.parent / "course_lib"))
+
+
+def of_package(frame: FrameType) -> bool:
+    """Whether a frame runs torch's code or ours, by its file: a module may call itself what it likes."""
+    file = frame.f_code.co_filename
+    if file.startswith("<") and not file.startswith("<ipython"):  # code that a package makes from a text
+        return frame.f_globals.get("__name__", "").split(".")[0] in OWN_FILES
+    return file.startswith(PACKAGES) and not file.startswith(TESTS)  # what our tests call stands for a student's call
+
+
+@contextmanager
+def trapped(function: FunctionType, name: str, seen: Callable[[str], None]) -> Iterator[None]:
+    """Swap the code of a Python function, which reaches every name it is bound to."""
+    original = function.__code__
+    set_trap(function, name, seen)
+    try:
+        yield
+    finally:
+        function.__code__ = original
+        TRAPS.pop(id(function), None)
+
+
+TRAPS: dict[int, tuple[str, Callable[[str], None]]] = {}
+
+
+def set_trap(function: FunctionType, name: str, seen: Callable[[str], None]) -> None:
+    """Make `function` call `seen(name)` from now on. Its own code is gone unless the caller kept it."""
+    TRAPS[id(function)] = (name, seen)
+    function.__code__ = trap_code(id(function), function.__code__.co_freevars)
+
+
+@cache  # compiling is what costs, and "torch.func.*" alone stands for twenty functions
+def trap_code(key: int, freevars: tuple[str, ...]) -> CodeType:
+    source = f"def trap(*args, **kwargs):\n    from autograder.watch import spring\n    spring({key})"
+    scope: dict[str, Any] = {}
+    exec(compile(source, "<autograder>", "exec"), scope)
+    code: CodeType = scope["trap"].__code__
+    return code.replace(co_freevars=freevars)
+
+
+def spring(key: int) -> None:
+    name, seen = TRAPS[key]
+    seen(name)
+
+
+def calling_line() -> int:
+    """The line in the nearest frame that is neither torch's nor ours."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not of_package(frame) and frame.f_code.co_filename != "<autograder>":
+            return frame.f_lineno
+        if frame.f_back is None:
+            return 0
+        frame = frame.f_back
+    return 0
+
+
+@cache
+def resolved(targets: tuple[str | FunctionType, ...]) -> tuple[dict[Any, str], tuple[tuple[FunctionType, str], ...]]:
+    """Split targets into torch's own callables (seen by `Watcher`) and Python functions (trapped)."""
+    builtins: dict[Any, str] = {}
+    functions: dict[FunctionType, str] = {}
+
+    def add(thing: Any, name: str) -> None:
+        if isinstance(thing, FunctionType):
+            functions[thing] = name
+        elif isinstance(thing, type):
+            init = thing.__dict__.get("__init__")
+            if isinstance(init, FunctionType):
+                functions[init] = name
+        elif inspect.isroutine(thing):
+            builtins[thing] = name
+
+    for target in targets:
+        if isinstance(target, FunctionType):
+            add(target, f"the course's own {target.__name__}")
+        elif isinstance(target, str):
+            if target.split(".")[0] in ("course_lib", "autograder"):
+                continue  # source check and sandbox; in a notebook the course's own code is running around the answer
+            if target.endswith(".*"):
+                for name, thing in public_members(target[:-2]):
+                    add(thing, name)
+            else:
+                add(find(target), target)
+    # A torch function that is Python on the outside also announces itself to the mode.
+    builtins.update({f: n for f, n in functions.items() if f.__module__.startswith("torch")})
+    return builtins, tuple(functions.items())
+
+
+def find(dotted: str) -> Any:
+    """The object that a dotted name stands for.
+
+    Raises:
+        AttributeError: if there is none, so that a misspelt entry of an exercise cannot go unnoticed.
+    """
+    parts = dotted.split(".")
+    thing: Any = importlib.import_module(parts[0])
+    for i, part in enumerate(parts[1:], start=2):
+        if isinstance(thing, ModuleType) and not hasattr(thing, part):
+            with suppress(ModuleNotFoundError):
+                importlib.import_module(".".join(parts[:i]))
+        thing = getattr(thing, part)
+    return thing
+
+
+def public_members(module_name: str) -> Iterator[tuple[str, Any]]:
+    module = importlib.import_module(module_name)
+    for name in getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]:
+        thing = getattr(module, name, None)
+        if isinstance(thing, ModuleType) or name in GRADIENT_MODES:
+            continue
+        yield f"{module_name}.{name}", thing
+
+
+@cache
+def private_to_torch(name: str) -> bool:
+    """Torch's own unlisted functions, `torch._softmax` for one."""
+    return name.startswith("_") and not name.startswith("__") and callable(getattr(torch, name, None))
