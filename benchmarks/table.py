@@ -69,9 +69,9 @@ def attention_rows(content: dict[str, Any]) -> str:
 
 def grading_rows(content: dict[str, Any]) -> str:
     return table(
-        ["lesson", "notebook", "course, s a notebook", "stock nbgrader, s a notebook", "times faster"],
+        ["lesson", "notebook", "class of", "course, s a notebook", "stock nbgrader, s a notebook", "times faster"],
         [
-            [r["lesson"], r["notebook"], f"{r['ours']:.2f}", f"{r['stock']:.2f}", f"{r['ratio']:.1f}"]
+            [r["lesson"], r["notebook"], r["class"], f"{r['ours']:.2f}", f"{r['stock']:.2f}", f"{r['ratio']:.1f}"]
             for r in content["rows"]
         ],
     )

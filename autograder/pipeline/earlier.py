@@ -22,7 +22,8 @@ class Earlier:
 
     def __init__(self, out: Path, lessons: Path) -> None:
         self.out, self.lessons = out, lessons
-        self.rows = {(file.student_id, file.lesson): file for file in files_of(out) if file.status in GRADED}
+        self.files = files_of(out)
+        self.rows = {(file.student_id, file.lesson): file for file in self.files if file.status in GRADED}
         self.frames: Frames = {}  # read where they are needed
 
     def same_as(self, file: Submission) -> Submission | None:
@@ -82,6 +83,38 @@ class Earlier:
                 count += kept is None or (answers(kept) != answers(file) and not is_older(file, kept))
         return count
 
+    def besides(self, pile: Sequence[Submission]) -> tuple[list[Record], list[Submission]]:
+        """What the folder holds besides this pile: lessons that do not occur in it keep their rows.
+
+        Where the pile has less than half of the files that a lesson had, it is not the lesson's own: then it replaces what the
+        same students handed in, and nothing else. A file whose lesson nobody knows belongs to the lessons that it came with.
+        Whose record is gone was deleted.
+        """
+        before, now = lesson_counts(self.files), lesson_counts(pile)
+        replaced = {lesson for lesson in now if 2 * now[lesson] >= before[lesson]}
+        here = {(file.student_id, file.lesson) for file in pile}
+        paths, main = {file.source for file in pile}, {*lessons_of(pile)}
+        records: list[Record] = []
+        kept: list[Submission] = []
+        graded: set[tuple[str, str | None]] = set()
+        for file in sorted(
+            self.files, key=lambda file: file.status == "superseded"
+        ):  # known by then whose record is there
+            whose = file.student_id, file.lesson
+            if file.lesson in replaced or (file.lesson is not None and whose in here):
+                continue
+            if file.status == "superseded":
+                kept += [file] if whose in graded else []
+            elif file.status in GRADED:
+                if record := Record.load(record_path(self.out, file)):
+                    graded.add(whose)
+                    records.append(record)
+                    kept.append(file)
+            elif file.source not in paths and (file.lesson is not None or (file.pile and not main & {*file.pile})):
+                records.append(new_record(file))
+                kept.append(file)
+        return records, kept
+
 
 def answers(file: Submission) -> list[str]:
     """All that the student wrote."""
@@ -98,35 +131,3 @@ def files_of(out: Path) -> list[Submission]:
         return read_files(out)
     except ReportError:  # the first run, or one that was stopped before its end
         return []
-
-
-def kept_from_before(out: Path, pile: Sequence[Submission]) -> tuple[list[Record], list[Submission]]:
-    """What the folder `out` holds besides this pile: lessons that do not occur in it keep their rows.
-
-    Where the pile has less than half of the files that a lesson had, it is not the lesson's own: then it replaces what the
-    same students handed in, and nothing else. A file whose lesson nobody knows belongs to the lessons that it came with.
-    Whose record is gone was deleted.
-    """
-    files = files_of(out)
-    before, now = lesson_counts(files), lesson_counts(pile)
-    replaced = {lesson for lesson in now if 2 * now[lesson] >= before[lesson]}
-    here = {(file.student_id, file.lesson) for file in pile}
-    paths, main = {file.source for file in pile}, {*lessons_of(pile)}
-    records: list[Record] = []
-    kept: list[Submission] = []
-    graded: set[tuple[str, str | None]] = set()
-    for file in sorted(files, key=lambda file: file.status == "superseded"):  # known by then whose record is there
-        whose = file.student_id, file.lesson
-        if file.lesson in replaced or (file.lesson is not None and whose in here):
-            continue
-        if file.status == "superseded":
-            kept += [file] if whose in graded else []
-        elif file.status in GRADED:
-            if record := Record.load(record_path(out, file)):
-                graded.add(whose)
-                records.append(record)
-                kept.append(file)
-        elif file.source not in paths and (file.lesson is not None or (file.pile and not main & {*file.pile})):
-            records.append(new_record(file))
-            kept.append(file)
-    return records, kept

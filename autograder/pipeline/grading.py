@@ -425,7 +425,7 @@ def grade(
         CollectError, GradingError, RosterError, SandboxUnavailable: with one line for the instructor.
     """
     from autograder.pipeline.collect import lessons_of
-    from autograder.pipeline.earlier import Earlier, files_of, kept_from_before
+    from autograder.pipeline.earlier import Earlier, files_of
     from autograder.pipeline.report import write_reports
     from autograder.pipeline.roster import keep_rosters, load_roster, read_rosters, take_times
 
@@ -456,7 +456,7 @@ def grade(
         else:
             if left_out := before.left_out(submissions):
                 tell(f"{left_out} files are new or newer than what was graded: grade them without --exercise")
-            others, files = kept_from_before(out, ())
+            others, files = before.besides(())
             submissions = before.with_exercise(exercise, tell)
             same_as_released(submissions)
             asked = {(s.student_id, s.lesson) for s in submissions}
@@ -490,7 +490,7 @@ def grade(
                 pool.shutdown(cancel_futures=True)
                 sandbox.close_all()
         if exercise is None:
-            others, files = kept_from_before(out, submissions)
+            others, files = before.besides(submissions)
             records += others
             files = [*submissions, *files]
         records.sort(key=lambda r: (r.student_id, r.lesson or "", r.source))

@@ -26,7 +26,7 @@ from autograder.pipeline import cluster, grading, report, sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.demo import SNIPPETS, cell_named, released, solutions
-from autograder.pipeline.earlier import kept_from_before, lessons_of
+from autograder.pipeline.earlier import Earlier, lessons_of
 from autograder.pipeline.grading import GradingError, grade
 from autograder.pipeline.kept import load_tried, save_tried
 from autograder.pipeline.records import Record
@@ -225,7 +225,7 @@ def test_a_lesson_that_one_hands_in_by_mistake_replaces_nobody_else_s(tmp_path: 
     report.write_files(tmp_path, [replace(made, pile=lessons_of(first)) for made in first])
 
     def kept(*pile: Submission) -> list[str]:
-        return [made.student_id for made in kept_from_before(tmp_path, pile)[1]]
+        return [made.student_id for made in Earlier(tmp_path, grading.LESSONS).besides(pile)[1]]
 
     others = [file(student, "03_sqrt_dk") for student in ("ann", "eve")]
     assert kept(*others) == ["ann", "bob", "eve", "zoe"]
