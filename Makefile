@@ -85,6 +85,7 @@ bench: $(VENV)/.bench  ## measure anew, into benchmarks/README.md
 	$(BIN)/python -m benchmarks.grading
 	$(BIN)/python -m benchmarks.whole_class
 	$(BIN)/python -m benchmarks.mistakes
+	$(BIN)/python -m benchmarks.mutants
 	$(BIN)/python -m benchmarks.table
 
 bench-gpu: $(VENV)/.bench  ## the measurements that need a GPU

@@ -11,7 +11,7 @@ from benchmarks.common import RESULTS
 HEAD = """# Benchmarks
 
 Side by side with peers, in one run on one machine; ratios are medians over rounds in which the contestants take turns.
-Everything but the mistakes needs a quiet machine. `make bench` runs all of it and writes this file; `make bench-gpu`
+Everything but the mistakes and the mutants needs a quiet machine. `make bench` runs all of it and writes this file; `make bench-gpu`
 adds the rows that need a GPU.
 """
 
@@ -71,7 +71,7 @@ def grading_rows(content: dict[str, Any]) -> str:
     return table(
         ["lesson", "notebook", "class of", "course, s a notebook", "stock nbgrader, s a notebook", "times faster"],
         [
-            [r["lesson"], r["notebook"], r["class"], f"{r['ours']:.2f}", f"{r['stock']:.2f}", f"{r['ratio']:.1f}"]
+            [r["lesson"], r["notebook"], str(r["class"]), f"{r['ours']:.2f}", f"{r['stock']:.2f}", f"{r['ratio']:.1f}"]
             for r in content["rows"]
         ],
     )
@@ -88,6 +88,23 @@ def class_rows(content: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
+def mutant_rows(content: dict[str, Any]) -> str:
+    rows = content["rows"]
+    total, kept = sum(row["mutants"] for row in rows), [(row["exercise"], k) for row in rows for k in row["kept"]]
+    said = (
+        f"{total} mutants of {len(rows)} references, {content['seeds']} seeds each: {total - len(kept)} lose points. "
+        "The others, by the line that is changed:"
+    )
+    return (
+        said
+        + "\n\n"
+        + table(
+            ["exercise", "keeps its points"],
+            [[name, f"`` {change.replace('|', chr(92) + '|')} ``"] for name, change in kept],
+        )
+    )
+
+
 def mistake_rows(content: dict[str, Any]) -> str:
     return table(
         [f"{content['exercises']} exercises and questions, {content['seeds']} seeds each", "mistakes"],
@@ -100,6 +117,8 @@ def mistake_rows(content: dict[str, Any]) -> str:
     )
 
 
+SAME = """A change that keeps its points does the same wherever it is tried (another number for the same axis, no device where
+there is only one, `<=` for `==` at the end of a range), or it shows a demand that no case covers."""
 FLOOR = """The floor of decoding reads every weight once for a token and does nothing else. What is above it at batch 1 are the
 hundreds of small operations of Python and PyTorch, the same milliseconds however fast the memory is.
 """
@@ -122,6 +141,7 @@ SECTIONS = (
         class_rows,
     ),
     ("mistakes", "Mistakes named", "python -m benchmarks.mistakes", "", mistake_rows),
+    ("mutants", "Mutants of the references", "python -m benchmarks.mutants", SAME, mutant_rows),
 )
 
 
