@@ -614,7 +614,7 @@ ax = curves(range(101), series, back, norm_label, "Vanishing and exploding", log
 #
 # And it **explodes**, too, if $\rho$ is well above 1. Even then tanh fights back: the states grow, the slopes shrink, and the line is flatter than $\rho^k$.
 # %% [markdown] lang="zh-TW"
-# 答案：五個之中只有 $\rho=1.1$ 還在 1 左右（0.86）。對數軸上幾乎都是直線：全是指數。$\rho=0.9$ 走一百步，只剩百萬分之一。$10^{-31}$ 的梯度不只是「小」：在 float32 裡加到權重上，一位數字都不會變。
+# 答案：五個之中只有 $\rho=1.1$ 還在 1 左右（0.86）。在對數軸上幾乎都是直線，也就是指數變化。$\rho=0.9$ 走一百步，只剩百萬分之一。$10^{-31}$ 的梯度不只是「小」：在 float32 裡加到權重上，一位數字都不會變。
 #
 # 而且 $\rho$ 明顯大於 1 時，它也會**爆炸**。不過 tanh 會把它壓住一些：狀態變大，斜率就變小，所以直線比 $\rho^k$ 平緩。
 # %% [markdown] lang="en"
@@ -848,13 +848,13 @@ _ = ax.legend(loc="upper right", ncol=2)
 # %% [markdown] lang="en"
 # With 10 tokens all four learn it. With 50 the RNN and the LSTM as it comes are still guessing. The open gate solves it; so does attention, for which the first token is no farther away than the last.
 #
-# The cell trains with seed 1. Seeds 2 and 3 gave the same picture when we tried them. With seed 4 two are slower: the LSTM as it comes reaches 0.52 with 10 tokens, the open one 0.77 with 50. Try it: `remembers(make, n, seed=4)`.
+# The cell trains with seed 1. Seeds 2 and 3 gave the same picture when we tried them. With seed 4 two were slower on our machine: the LSTM as it comes reached 0.52 with 10 tokens, the open one 0.77 with 50. Try it: `remembers(make, n, seed=4)`.
 #
 # More patient training helps all of them: the gradient is small, not zero. What was measured is how *soon* a network learns to remember.
 # %% [markdown] lang="zh-TW"
 # 10 個詞元時，四個都學得會。50 個詞元時，RNN 與預設的 LSTM 還在亂猜。閘門打開就解決了；注意力也是，對它來說，第一個詞元並不比最後一個遠。
 #
-# 這一格只用了亂數種子 1。我們另外試過 2 和 3，結果一樣；4 則有兩個學得慢些：預設的 LSTM 在 10 個詞元時只到 0.52，打開閘門的在 50 個詞元時到 0.77。可以用 `remembers(make, n, seed=4)` 試試。
+# 這一格只用了亂數種子 1。我們另外試過 2 和 3，結果一樣；4 在我們的電腦上有兩個學得慢些：預設的 LSTM 在 10 個詞元時只到 0.52，打開閘門的在 50 個詞元時到 0.77。可以用 `remembers(make, n, seed=4)` 試試。
 #
 # 訓練得更久，大家都會進步：梯度只是小，不是零。這裡量到的是，一個網路**多快**學會記住。
 # %% [markdown] lang="en"
@@ -1200,7 +1200,7 @@ check("01_q1", answer_01_q1)
 # %% [markdown] lang="en"
 # | claim | verdict | what this lesson found |
 # |---|---|---|
-# | The sequence forces the time complexity O(n) | not so: O(n) is the number of sequential steps | n steps for the RNN, 1 for attention; work $2nd^2$ against $2n^2d$: from n = d on attention multiplies more |
+# | The sequence forces the time complexity O(n) | not so: O(n) is the number of sequential steps | n steps for the RNN, 1 for attention; work $2nd^2$ against $2n^2d$: beyond n = d attention multiplies more |
 # | The whole sentence is squeezed into one vector | true with a condition: no attention on top of the RNN | $h_T$ has 8 numbers for 5 and for 500 tokens; the n states beside it are there |
 # | Attention relates any two positions in one step | true with a condition: within one layer and one window | first token of 500: RNN 0, attention not; a causal one sees no later token: exactly 0 |
 # | Before 2017 the best models in language processing were nearly all RNNs | nearly true, and its end was in sight | not measured here; the paper's Table 2, English to German: of 2016 the recurrent GNMT 24.6 BLEU, the convolutional ByteNet 23.75; in May 2017, a month before the paper, the convolutional ConvS2S 25.16 |

@@ -21,7 +21,7 @@
 # %% [markdown] lang="zh-TW"
 # # 03 · 為什麼要除以 √d_k
 #
-# 第 02 課的注意力是 softmax(QKᵀ)V；2017 年的論文寫的卻是 softmax(QKᵀ/√d_k)V。這個根號從哪裡來？我們手上的文件說法不一：一篇說它是數學上的必然，另一篇說隨便一個夠大的數都行，寫成根號只是看起來比較有學問。
+# 第 02 課的注意力是 softmax(QKᵀ)V；2017 年的論文寫的卻是 softmax(QKᵀ/√d_k)V。這個根號從哪裡來？我們手上的文件說法不一：一份說它是數學上的必然，另一份說隨便一個夠大的數都行，寫成根號只是看起來比較有學問。
 #
 # 到底誰說得對？這一課用兩個簡短的證明、五個自己寫的函式，加上幾次實測來回答。
 #
@@ -258,7 +258,7 @@ for name, scores in {
 # %% [markdown] lang="zh-TW"
 # ### 練習 `dot_product_variance` · 難度 2／5 · 10 分鐘 · 滿分 2 分
 #
-# 先用小數字算一次。三對向量，$d_k = 2$：$q = (1,1), (1,0), (0,2)$，$k = (1,2), (1,5), (3,1)$。同一列互相做內積，得到 3、1、2；平均是 2，離差平方是 1、1、0，樣本變異數就是 $2/3 \approx 0.667$。若 $\sigma_q = 2$、$\sigma_k = 3$，理論值是 $2\cdot 4\cdot 9 = 72$。
+# 先用小數字算一次。三對向量，$d_k = 2$：$q = (1,1), (1,0), (0,2)$，$k = (1,2), (1,5), (3,1)$。$q$ 和 $k$ 同一列的兩個向量做內積，得到 3、1、2；平均是 2，離差平方是 1、1、0，樣本變異數就是 $2/3 \approx 0.667$。若 $\sigma_q = 2$、$\sigma_k = 3$，理論值是 $2\cdot 4\cdot 9 = 72$。
 #
 # 兩個數不必相等：理論講的是你假設的分布，樣本講的是手上的數字。
 # %% [markdown] lang="en"
@@ -383,7 +383,7 @@ for name, queries, keys in (
 # %% [markdown] lang="zh-TW"
 # ### 分數多常「極端」？
 #
-# 有一篇文件說，$d_k$ 大的時候內積會極大或極小。到底多常發生？數一數超出 ±10 的分數占多少比例就知道。領先 10 分，權重比就是 $e^{10} \approx 22{,}000$ 倍。
+# 有一份文件說，$d_k$ 大的時候內積會極大或極小。到底多常發生？數一數超出 ±10 的分數占多少比例就知道。領先 10 分，權重比就是 $e^{10} \approx 22{,}000$ 倍。
 # %% tags=["experiment"]
 beyond = {"q·k": [], "q·k / √d_k": []}
 shown = [4, 16, 64, 512]
@@ -579,7 +579,7 @@ plots.knob(draw_temperature, temperature=(0.1, 10.0, 0.1, 2.2))
 # - 每一行（column）加起來也是 0：一個權重多拿的，就是其他權重少拿的。
 # - $p$ 若是獨熱向量（one-hot），$J$ **整個**是 0：輸家的 $p_i = 0$；贏家的 $p_i(1-p_i) = 1\cdot 0$。
 #
-# 有一篇文件說，消失的是「最大值以外」的梯度。其實贏家的也一樣消失。
+# 有一份文件說，消失的是「最大值以外」的梯度。其實贏家的也一樣消失。
 # %% [markdown] lang="en"
 # ### Exercise `softmax_jacobian` · difficulty 3 of 5 · 20 minutes · 3 points
 #
@@ -674,7 +674,7 @@ for name, scores in (("not scaled", raw_scores), ("divided by √d_k", raw_score
     )
 ax = plots.bars(["winner", "runner-up", "others"], left, "∂p_i / ∂s_i (median)", "d_k = 512, ten keys")
 _ = ax.set(yscale="log", ylim=(1e-19, 1e3))
-ax.legend(ncols=2, loc="upper center")
+_ = ax.legend(ncols=2, loc="upper center")
 
 
 # %% [markdown] lang="en"
@@ -771,7 +771,7 @@ for name, tau in (("1", 1.0), ("√5", math.sqrt(5)), ("√9487", math.sqrt(9487
     )
 print(f"the gradient is largest, {max(size):.2f}, at tau = {temperatures[size.index(max(size))]:.2f}")
 ax.set_ylim(-0.05, 1.22)
-_ = ax.legend(loc="center right")
+_ = ax.legend(loc="upper left")
 # %% [markdown] lang="en"
 # The gradient dies at **both** ends. Cold: one winner, $J \to 0$ because $p$ is one-hot. Hot: an even average, $J \to 0$ because of the factor $1/\tau$. At $\sqrt{9487}$ it is 45 times smaller than at $\sqrt5$.
 #
@@ -1127,14 +1127,14 @@ _ = ax.legend(loc="center right", bbox_to_anchor=(1, 0.25))
 # %% [markdown] lang="en"
 # - $c = \sqrt{d_k}$ learns at once.
 # - $c = \sqrt{9487}$ starts as a plain average, learns later, and gets there: training absorbed the constant. The lecture's joke is nearly right.
-# - $c = 1$ starts with a random winner in every row and a small gradient; the error falls to about 1.1 and stays there.
+# - $c = 1$ starts with a random winner in every row and a small gradient; the error falls to 1 to 1.2 and stays there.
 # - $c = 9487$ starts flat. Adam moves each weight only a little in every step, and divided by 9487 that hardly moves the scores.
 #
 # So the constant may be another one of the same order. It decides where training starts, not where it can go.
 # %% [markdown] lang="zh-TW"
 # - $c = \sqrt{d_k}$：馬上就學會。
 # - $c = \sqrt{9487}$：一開始只是平均，學得晚，但還是到了，因為訓練把常數吸收了。講義的玩笑差不多是對的。
-# - $c = 1$：一開始每一列都有個隨機的贏家，梯度很小；誤差降到 1.1 左右就卡住了。
+# - $c = 1$：一開始每一列都有個隨機的贏家，梯度很小；誤差降到 1 到 1.2 就卡住了。
 # - $c = 9487$：一開始太平，而 Adam 每步只把權重改動一點點，除以 9487 之後分數幾乎不動。
 #
 # 所以可以換成大小相近的常數。常數決定訓練從哪裡出發，不決定能走到哪裡。
@@ -1145,7 +1145,7 @@ _ = ax.legend(loc="center right", bbox_to_anchor=(1, 0.25))
 # %% [markdown] lang="zh-TW"
 # ## 13. 在真的模型上：變異數一直是 1 嗎？
 #
-# 有一篇文件說，除完之後變異數始終是 1。MiniLM 是一個訓練好的小模型（6 層、12 個頭、$d_k = 32$）。我們讀出它的注意力權重，再還原縮放後的分數：$\ln p_j = s_j - \ln Z$，同一列的 $\ln Z$ 都一樣，所以一列 $\ln p$ 的變異數**就是**縮放後分數的變異數。
+# 有一份文件說，除完之後變異數始終是 1。MiniLM 是一個訓練好的小模型（6 層、12 個頭、$d_k = 32$）。我們讀出它的注意力權重，再還原縮放後的分數：$\ln p_j = s_j - \ln Z$，同一列的 $\ln Z$ 都一樣，所以一列 $\ln p$ 的變異數**就是**縮放後分數的變異數。
 # %% tags=["experiment"]
 from course_lib.pretrained.bert import CheckpointMissing, encode, load_minilm
 
@@ -1196,7 +1196,7 @@ else:
 # %% [markdown] lang="zh-TW"
 # ## 14. 半精度裡的 −1e9
 #
-# 有兩篇文件把被遮住的分數填成 −1e9。大型模型用 float16 或 bfloat16 執行，而 float16 最大只到 65504。下面試四種遮法：一列看得到三個鍵中的兩個，另一列什麼都看不到。
+# 有兩份文件把被遮住的分數填成 −1e9。大型模型用 float16 或 bfloat16 執行，而 float16 最大只到 65504。下面試四種遮法：一列看得到三個鍵中的兩個，另一列什麼都看不到。
 # %%
 half_scores = example.half()
 for name, fill in (("-1e9", -1e9), ("-65504", -65504.0), ("-inf", -math.inf)):
@@ -1279,7 +1279,7 @@ check("03_q1", answer_03_q1)
 # %% [markdown] lang="en"
 # ## 18. What the documents claim, and what you measured
 #
-# Every figure below comes from a cell of this lesson (or from the proof, where it says so). Seeds move the last digits.
+# Every figure below comes from a cell of this lesson (or from the proof, where it says so). Seeds and machines move the last digits.
 #
 # | claim | verdict | what this lesson found |
 # |---|---|---|
@@ -1295,7 +1295,7 @@ check("03_q1", answer_03_q1)
 # %% [markdown] lang="zh-TW"
 # ## 18. 文件怎麼說，你量到什麼
 #
-# 下面每個數字都來自這一課的儲存格（或來自證明，會註明）。換亂數種子，末幾位會不同。
+# 下面每個數字都來自這一課的儲存格（或來自證明，會註明）。換亂數種子或電腦，末幾位會不同。
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|

@@ -124,11 +124,11 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 
 
 # %% [markdown] lang="en"
-# With the plus sign the loss is near zero after fifty steps. Without it the loss of the same thirty layers is then still more than a hundred times as large. Around there it jumps about, and even after 120 steps it has only come down to a quarter of its start.
+# With the plus sign the loss is near zero after fifty steps. Without it the loss of the same thirty layers is then still more than a hundred times as large. From there on it jumps about: where it stands after 120 steps differs from machine to machine, but it is nowhere near zero.
 #
 # The plain network is not too small: it could represent the answer. It has trouble *finding* it. So this lesson is about what happens to gradients and to the shape of the loss, not about what a network can express.
 # %% [markdown] lang="zh-TW"
-# 有加號，五十步之後損失就接近 0；沒有加號，同樣的三十層這時的損失還有一百多倍；這一帶忽上忽下，走完 120 步，也只降到起點的四分之一左右。
+# 有加號，五十步之後損失就接近 0；沒有加號，同樣的三十層這時的損失還有一百多倍，之後忽上忽下：走完 120 步落在哪裡，每臺電腦不同，但離 0 都還很遠。
 #
 # 普通網路並不是太小，它表示得出答案，只是很難**找到**。所以這一課談的不是網路能表達什麼，而是梯度和損失地形發生了什麼事。
 # %% [markdown] lang="en"
@@ -149,7 +149,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 # ## 2. 圖
 #
 # ```
-#   post (2017)                          pre (GPT-2 and later)
+#   post (2017)                          pre (GPT-2 起)
 #
 #   x ───────────────┐                   x ───────────────────────┐
 #   │                │                   │                        │
@@ -315,7 +315,7 @@ check("feed_forward", feed_forward)
 #
 # $$\mathrm{FFN}(x) = \sum_{i=1}^{d_\text{ff}} \mathrm{relu}(x\cdot k_i + b_i)\; v_i + b_2$$
 #
-# 這就像把 softmax 換成 ReLU 的注意力：$d_\text{ff}$ 個固定的鍵去比對 $x$，有反應的就把對應的值加進來。有一篇文件說它是模型的事實記憶庫。等式是代數，「事實」則是一種主張；兩件事都來看看。
+# 這就像把 softmax 換成 ReLU 的注意力：$d_\text{ff}$ 個固定的鍵去比對 $x$，有反應的就把對應的值加進來。有一份文件說它是模型的事實記憶庫。等式是代數，「事實」則是一種主張；兩件事都來看看。
 # %% tags=["experiment"]
 network = use("feed_forward", feed_forward)
 
@@ -641,7 +641,7 @@ check("batch_norm", batch_norm)
 # %% [markdown] lang="zh-TW"
 # ### 同一批還有誰？
 #
-# 有一篇文件說，批次一變，BatchNorm 就不穩，LayerNorm 不會。試試看：八個樣本，再把另外七個都乘以 5，第 0 個不變。它的結果會動嗎？
+# 有一份文件說，批次一變，BatchNorm 就不穩，LayerNorm 不會。試試看：八個樣本，再把另外七個都乘以 5，第 0 個不變。它的結果會動嗎？
 # %% tags=["experiment"]
 by_batch = use("batch_norm", batch_norm)
 
@@ -727,7 +727,7 @@ check("layer_norm", layer_norm)
 # %% [markdown] lang="zh-TW"
 # ### (σ + ε) 還是 √(σ² + ε)？
 #
-# 講義寫 $(x-\mu)/(\sigma+\varepsilon)$；另一篇文件和 PyTorch 寫 $\sqrt{\sigma^2+\varepsilon}$。兩者都避開了 0/0，差多少呢？ε = 1e-5、σ = 0.1 時，兩個分母只差 0.04 %；σ 更小時的比值，看下面。
+# 講義寫 $(x-\mu)/(\sigma+\varepsilon)$；另一份文件和 PyTorch 寫 $\sqrt{\sigma^2+\varepsilon}$。兩者都避開了 0/0，差多少呢？ε = 1e-5、σ = 0.1 時，兩個分母只差 0.04 %；σ 更小時的比值，看下面。
 # %% tags=["experiment"]
 by_layer = use("layer_norm", layer_norm)
 
@@ -1093,14 +1093,14 @@ ax = plots.curves(range(1, 25), lengths, "layer", "length of the gradient of W_1
 # %% [markdown] lang="en"
 # - *neither*: vanished by more than eight orders of magnitude.
 # - *residual only*: exploded, as $(1 + \tfrac12)^{30}$ warned.
-# - *norm only*: a healthy length, but to rounding every token has become the same vector (3e-7 apart). A useless gradient.
+# - *norm only*: a healthy length, but to rounding every token has become the same vector (a few 10⁻⁷ apart). A useless gradient.
 # - *post* and *pre*: all layers within a factor of a few, because **both** parts are there. (At this start post's tokens are alike to 2 %, far above rounding; pre's are 0.5 apart.)
 #
 # "Residual and LayerNorm prevent vanishing and exploding" is true if both are there; "the skip carries the gradient directly to the first layer" is not the whole story. Next cell.
 # %% [markdown] lang="zh-TW"
 # - **什麼都不加**：消失了八個數量級以上。
 # - **只有殘差**：爆炸了，正如 $(1 + \tfrac12)^{30}$ 的警告。
-# - **只有正規化**：長度正常，可是每個詞元都成了同一個向量，只差捨入誤差（3e-7），這種梯度沒有用。
+# - **只有正規化**：長度正常，可是每個詞元都成了同一個向量，只差捨入誤差（10⁻⁷ 上下），這種梯度沒有用。
 # - **post 與 pre**：各層只差幾倍，因為**兩樣都有**。（剛起步時，post 的詞元只差 2 %，但遠大於捨入誤差；pre 差 0.5。）
 #
 # 「殘差加 LayerNorm 能防止梯度消失與爆炸」，兩樣都在時成立；「捷徑把梯度直接送到淺層」則不是全貌，看下一格。
@@ -1202,11 +1202,11 @@ for (depth, skip), (weights, losses) in trained.items():
 title = "20 layers: a walk out of the valley"
 ax = plots.curves(steps, slices, "step along one random direction", "loss", title)
 # %% [markdown] lang="en"
-# With three layers the plus sign changes little. With twenty, both reached a loss near 0, but the valley without it is less than half as wide (0.08 against 0.18), and the way out turns about three times as often (7.0 against 2.4). This is what Li et al. saw in ResNets: skips smooth the surface **if the net is deep** (their 20-layer net was fine without, the 56-layer one chaotic).
+# With three layers the plus sign changes little. With twenty, both reached a loss near 0, but the valley without it is less than half as wide (0.08 against 0.18), and the way out turns about three times as often (7 to 8 against 2.4). This is what Li et al. saw in ResNets: skips smooth the surface **if the net is deep** (their 20-layer net was fine without, the 56-layer one chaotic).
 #
 # Smooth, because near $\ell = 0$ a deep stack is nearly $z + \sum\ell_i(z)$: layers side by side rather than in a chain.
 # %% [markdown] lang="zh-TW"
-# 三層時，加號沒什麼影響。二十層時，兩者的損失都接近 0，沒有加號的谷卻不到一半寬（0.08 對 0.18），路上轉彎的次數約是三倍（7.0 對 2.4）。Li 等人在 ResNet 看到的正是這樣：**網路很深時**，捷徑會把地形變平滑（他們的 20 層不加也還好，56 層就一片混亂）。
+# 三層時，加號沒什麼影響。二十層時，兩者的損失都接近 0，沒有加號的谷卻不到一半寬（0.08 對 0.18），路上轉彎的次數約是三倍（7 到 8 次對 2.4 次）。Li 等人在 ResNet 看到的正是這樣：**網路很深時**，捷徑會把地形變平滑（他們的 20 層不加也還好，56 層就一片混亂）。
 #
 # 為什麼平滑？$\ell$ 很小時，深深一疊差不多就是 $z + \sum\ell_i(z)$：各層像是並排，而不是一個接一個。
 # %% [markdown] lang="en"
@@ -1216,7 +1216,7 @@ ax = plots.curves(steps, slices, "step along one random direction", "loss", titl
 # %% [markdown] lang="zh-TW"
 # ## 12. 只要注意力就夠了嗎？
 #
-# 2017 年的標題，指的是不需要遞迴與卷積。如果只疊注意力，沒有殘差也沒有前饋網路，會怎樣？每一列輸出都是值的平均，於是各列愈來愈像。用 float64 與隨機權重，再量一次離「每列都相同」多遠：$\lVert X - \bar X\rVert / \lVert X\rVert$。
+# 2017 年的標題，指的是不需要循環與卷積。如果只疊注意力，沒有殘差也沒有前饋網路，會怎樣？每一列輸出都是值的平均，於是各列愈來愈像。用 float64 與隨機權重，再量一次離「每列都相同」多遠：$\lVert X - \bar X\rVert / \lVert X\rVert$。
 # %% tags=["experiment"]
 generator = torch.Generator().manual_seed(0)
 
@@ -1249,7 +1249,7 @@ ax = plots.curves(
 # %% [markdown] lang="zh-TW"
 # ## 13. 在真的模型上：it 變成 cat 了嗎？
 #
-# 有一篇文件說，it 的輸出幾乎就是 cat 的意思。可是它拿到的是 0.85 倍、**投影過的**值，還要乘上 $W^O$，最後殘差又把 it 自己加回來。看 MiniLM 最後一層的向量：
+# 有一份文件說，it 的輸出幾乎就是 cat 的意思。可是它拿到的是 0.85 倍、**投影過的**值，還要乘上 $W^O$，最後殘差又把 it 自己加回來。看 MiniLM 最後一層的向量：
 # %% tags=["experiment"]
 if minilm is not None:
     for word in ("tired", "soft"):
@@ -1389,7 +1389,7 @@ check("06_q2", answer_06_q2)
 # %% [markdown] lang="en"
 # ## 19. What the documents claim, and what you measured
 #
-# Figures come from the cells of this lesson unless a paper is named. Seeds move the last digits.
+# Figures come from the cells of this lesson unless a paper is named. Seeds and machines move the last digits.
 #
 # | claim | verdict | what this lesson found |
 # |---|---|---|
@@ -1398,15 +1398,15 @@ check("06_q2", answer_06_q2)
 # | Attention relates tokens, the network does the non-linear part | imprecise | attention's weights are a softmax of products of x with x; it is linear in V only |
 # | The network is a memory of facts | imprecise | sum over slots: exact (9e-16). MiniLM: 18 to 30 % of the slots fire, the ten largest reach a cosine of about ½ in most layers; "facts" is a thesis |
 # | Attention alone is enough | not so without skips and networks | distance from equal rows after 1–4 layers: 0.78, 0.056, 6e-6, 2e-16 |
-# | Depth makes gradients vanish or explode; residual and LayerNorm prevent it | true with a condition: both are there | 24 layers, first ÷ last: neither 3e-9, residual only 4e3, post 0.46, pre 2.9; norm only 1.9, but the tokens are equal to rounding (3e-7 apart; post 0.02, pre 0.5) |
+# | Depth makes gradients vanish or explode; residual and LayerNorm prevent it | true with a condition: both are there | 24 layers, first ÷ last: neither 3e-9, residual only about 1e3 to 1e4, post 0.46, pre 2.9; norm only 1.9, but the tokens are equal to rounding (a few 1e-7 apart; post 0.02, pre 0.5) |
 # | Output = LayerNorm(x + Sublayer(x)) | true for 2017 | that is post; since GPT-2 mostly pre, with one last norm. Dropout before the sum is left out |
 # | The shortcut carries the gradient directly to shallow layers | imprecise | pre: ×1; post: 48 norms on the way, ×1e-3 in all |
-# | With skips the loss is much smoother; ℓ learns f(z) − z | true with a condition: the net is deep | 3 layers: no difference; 20: valley 0.08 against 0.18 wide, 7.0 against 2.4 turns |
+# | With skips the loss is much smoother; ℓ learns f(z) − z | true with a condition: the net is deep | 3 layers: no difference; 20: valley 0.08 against 0.18 wide, 7 to 8 against 2.4 turns |
 # | Those were the best techniques and more or less still are | imprecise | the residual stayed; the norm moved (pre), and in most LLMs is RMSNorm |
 # %% [markdown] lang="zh-TW"
 # ## 19. 文件怎麼說，你量到什麼
 #
-# 除了註明論文的以外，數字都來自這一課的儲存格。換亂數種子，末幾位會不同。
+# 除了註明論文的以外，數字都來自這一課的儲存格。換亂數種子或電腦，末幾位會不同。
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
@@ -1415,8 +1415,8 @@ check("06_q2", answer_06_q2)
 # | 注意力負責關聯，前饋網路負責非線性 | 不精確 | 注意力的權重是 x 和 x 相乘再過 softmax；它只對 V 是線性的 |
 # | 前饋網路是事實的記憶庫 | 不精確 | 逐格相加完全相等（9e-16）。MiniLM：18 到 30 % 的格子有反應，多數層中最大的十格餘弦約 ½；「事實」是一種主張 |
 # | 只要注意力就夠了 | 沒有殘差與前饋網路就不行 | 1 到 4 層後，離「每列相同」0.78、0.056、6e-6、2e-16 |
-# | 深度讓梯度消失或爆炸，殘差與 LayerNorm 能防止 | 有條件：兩樣都在 | 24 層，第一層 ÷ 最後一層：什麼都不加 3e-9，只有殘差 4e3，post 0.46，pre 2.9；只有正規化 1.9，但詞元全都一樣，只差捨入誤差（3e-7；post 0.02，pre 0.5） |
+# | 深度讓梯度消失或爆炸，殘差與 LayerNorm 能防止 | 有條件：兩樣都在 | 24 層，第一層 ÷ 最後一層：什麼都不加 3e-9，只有殘差約 1e3 到 1e4，post 0.46，pre 2.9；只有正規化 1.9，但詞元全都一樣，只差捨入誤差（1e-7 上下；post 0.02，pre 0.5） |
 # | 輸出 = LayerNorm(x + Sublayer(x)) | 2017 年是這樣 | 這是 post；GPT-2 之後多半用 pre，最後再補一次正規化。相加前的 dropout 沒有寫出來 |
 # | 捷徑把梯度直接送到淺層 | 不精確 | pre：×1；post：路上有 48 次正規化，合計 ×1e-3 |
-# | 有捷徑時損失地形平滑得多；ℓ 學的是 f(z) − z | 有條件：網路很深 | 3 層：沒有差別；20 層：谷寬 0.08 對 0.18，轉彎 7.0 對 2.4 次 |
+# | 有捷徑時損失地形平滑得多；ℓ 學的是 f(z) − z | 有條件：網路很深 | 3 層：沒有差別；20 層：谷寬 0.08 對 0.18，轉彎 7 到 8 次對 2.4 次 |
 # | 這些是最佳技術，現在也差不多 | 不精確 | 殘差留下了；正規化換了位置（pre），多數 LLM 改用 RMSNorm |

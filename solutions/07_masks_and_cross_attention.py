@@ -7,7 +7,6 @@
 #
 # **You need** lessons 02 to 04, and 06 for the decoder layer. **Time**: about two and a half hours, 97 minutes of them for the exercises and questions.
 #
-#
 # We test what some articles and lecture notes say; "the article" is one that prints the causal mask as a formula.
 #
 # | exercise | difficulty (of 5) | minutes | points |
@@ -29,7 +28,6 @@
 # **這一課**你會寫出各種遮罩、在每種精度都守得住遮罩的 softmax、一個找得出文章印錯公式的**洩漏偵測器**、交叉注意力，還有 2017 年的解碼器層。
 #
 # **先備知識**：第 02 到 04 課；解碼器層還要用到第 06 課。**時間**：約兩個半小時，其中練習和選擇題 97 分鐘。
-#
 #
 # 本課常提到的「講義」和「文件」是網路上常見的教材，「那篇文章」則是把因果遮罩印成公式的一篇；我們逐一檢驗它們的說法。
 #
@@ -428,11 +426,11 @@ for name, way in ways.items():
 # %% [markdown] lang="en"
 # ### What PyTorch does
 #
-# Two questions to PyTorch's own attentions. What comes out for a query that sees nothing? And what happens if you hand the same Boolean mask to both? (All matrices of `nn.MultiheadAttention` are set to the identity, so that the two compute the same.)
+# Two questions to PyTorch's own attentions, `F.scaled_dot_product_attention` (SDPA for short) and `nn.MultiheadAttention`. What comes out for a query that sees nothing? And what happens if you hand the same Boolean mask to both? (All matrices of the second are set to the identity, so that the two compute the same.)
 # %% [markdown] lang="zh-TW"
 # ### PyTorch 怎麼做
 #
-# 拿兩個問題去問 PyTorch 內建的注意力：什麼都看不到的查詢會得到什麼？同一個布林遮罩交給兩者，又會如何？（`nn.MultiheadAttention` 的矩陣全設成單位矩陣，兩者算的才是同一件事。）
+# 拿兩個問題去問 PyTorch 內建的兩種注意力，`F.scaled_dot_product_attention`（簡稱 SDPA）和 `nn.MultiheadAttention`：什麼都看不到的查詢會得到什麼？同一個布林遮罩交給兩者，又會如何？（後者的矩陣全設成單位矩陣，兩者算的才是同一件事。）
 # %%
 with torch.no_grad():
     theirs = nn.MultiheadAttention(4, 1, bias=False, batch_first=True).eval()
@@ -631,7 +629,7 @@ check("find_the_leak", find_the_leak)
 #
 # We build exactly that mask, put it into an attention, and let your detector look.
 # %% [markdown] lang="zh-TW"
-# ### 審判文章的公式
+# ### 檢驗文章的公式
 #
 # 那篇文章說，未來是**上三角**，必須遮住；這是對的。接著它印出
 #

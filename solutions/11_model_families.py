@@ -85,7 +85,7 @@ for name, family in (
 # %% [markdown] lang="en"
 # BERT base and GPT-2 small have the same 12 layers of the same width. Beside details (the number of positions, how GELU is computed), what differs is where the norm stands, the vocabulary, and two things that no parameter count shows: **what a token may see** and **what it has to guess**. Those two make a family.
 # %% [markdown] lang="zh-TW"
-# BERT base 和 GPT-2 small 同樣是 12 層、同樣寬。小地方（位置的個數、GELU 的算法）不論，不同的是正規化的位置、詞彙表，還有兩件數參數看不出來的事：**一個詞元看得到什麼**，以及**它要猜什麼**。這兩件事決定了家族。
+# BERT base 和 GPT-2 small 同樣是 12 層、同樣寬。小地方（位置的個數、GELU 的算法）不論，不同的是正規化的位置、詞彙表，還有兩件事，光數參數看不出來：**一個詞元看得到什麼**，以及**它要猜什麼**。這兩件事決定了家族。
 # %% [markdown] lang="en"
 # ## 2. The picture
 #
@@ -104,16 +104,16 @@ for name, family in (
 # ## 2. 圖
 #
 # ```
-# BERT (encoder only)        GPT (decoder only)        T5 (encoder and decoder)
+# BERT                       GPT                       T5
 #
 #  the cat [?] on the         the  cat  sat  on         the cat [0] the mat
 #   ↕   ↕   ↓  ↕   ↕           ↓    ↓    ↓    ↓          ↕   ↕   ↕   ↕   ↕   → [0] sat on [1]
 #          sat                cat  sat   on  the                               sat on [1]
 # ```
 #
-# - BERT 兩邊都看，負責填空。
-# - GPT 只看左邊，每個位置都要說出下一個是什麼。
-# - T5 先看完整個來源，再從左往右寫出目標。
+# - BERT（只有編碼器）兩邊都看，負責填空。
+# - GPT（只有解碼器）只看左邊，每個位置都要說出下一個是什麼。
+# - T5（編碼器加解碼器）先看完整個來源，再從左往右寫出目標。
 # %% [markdown] lang="en"
 # ## 3. The formula
 #
@@ -260,7 +260,7 @@ check("mask_tokens", mask_tokens)
 # %% [markdown] lang="zh-TW"
 # ### 練習 `next_token_loss` · 難度 2／5 · 10 分鐘 · 滿分 2 分
 #
-# GPT 在每個位置同時猜。第 $i$ 個位置讀過第 $i$ 個（含）以前的詞元，要猜第 $i+1$ 個，所以 $N$ 個詞元有 $N-1$ 個預測：第一個詞元沒有誰要猜它，最後一個位置沒有東西要猜。
+# GPT 在每個位置同時猜。第 $i$ 個位置讀過第 $i$ 個（含）以前的詞元，要猜第 $i+1$ 個，所以 $N$ 個詞元有 $N-1$ 個預測：第一個詞元不必猜，最後一個位置沒有東西可猜。
 #
 # 請回傳整個批次裡，**目標**是真正的詞元（不是填補）的所有預測的 $-\ln p$（自然對數）平均，不管讀到的那個詞元是什麼。一個都沒有時回傳 0。
 # %% [markdown] lang="en"
@@ -562,11 +562,11 @@ ax = plots.bars(
 # %% [markdown] lang="en"
 # With BERT's mask the training loss falls to nearly 0, and it is worth nothing: the model copies the next character from the place where it stands. As soon as the future is hidden it is about as bad as chance. A mask that shows everything goes with gaps to fill, not with next tokens.
 #
-# "gpt" and "t5" both learn to write. The small lead of "t5" is one run and one seed; do not build on it.
+# "gpt" and "t5" both learn to write. The small gap between them is one run and one seed, and another machine may turn it round; do not build on it.
 # %% [markdown] lang="zh-TW"
 # 用 BERT 的遮罩，訓練損失幾乎降到 0，卻一文不值：模型只是把下一個字元從它所在的位置抄過來。一旦遮住未來，就跟亂猜差不多。什麼都看得到的遮罩，適合填空，不適合猜下一個。
 #
-# 「gpt」和「t5」都學會寫。「t5」稍微領先，但這只是一次訓練、一個亂數種子，別當真。
+# 「gpt」和「t5」都學會寫。兩者的小差距只來自一次訓練、一個亂數種子，換一臺電腦就可能反過來，別當真。
 # %% [markdown] lang="en"
 # ## 8. A vector for a sentence
 #
@@ -872,14 +872,14 @@ if minilm is not None:
 # Attention is causal, scaled by $1/\sqrt{d_k}$, $d_k = d_\text{model}/h$:
 #
 # - **Grouped queries.** `w_k` and `w_v` make $h_{kv}\,d_k$ columns. Query head $j$, counted from 0, reads key/value head $j // (h/h_{kv})$.
-# - **RoPE** on queries and keys, not on values, positions $0 \dots N-1$. Half-split: coordinate $i$ of a head is turned together with coordinate $i + d_k/2$ by the angle $p\,\theta_i$, where $\theta_i = b_\text{rope}^{-2i/d_k}$ and $b_\text{rope}$ is `rope_base`: $(a, b) \to (a\cos - b\sin,\ a\sin + b\cos)$.
+# - **RoPE** on queries and keys, not on values, positions $0 \dots N-1$. Half-split: coordinate $i$ of a head is turned together with coordinate $i + d_k/2$ by the angle $p\,\theta_i$, where $\theta_i = b_\text{rope}^{-2i/d_k}$ and $b_\text{rope}$ is `rope_base`: $(a, b) \to (a\cos{} - b\sin{},\ a\sin{} + b\cos{})$.
 #
 # By hand, $d_k = 2$, $p = 1$: (1, 0) becomes (0.540, 0.841). norm(3, 4) with gains 1 is (0.849, 1.131); SiLU(1) = 0.731.
 # %% [markdown] lang="zh-TW"
 # 注意力是因果的，縮放 $1/\sqrt{d_k}$，$d_k = d_\text{model}/h$：
 #
 # - **分組查詢**：`w_k` 和 `w_v` 產生 $h_{kv}\,d_k$ 行（column）。第 $j$ 個查詢頭讀第 $j // (h/h_{kv})$ 個鍵與值的頭，都從 0 數起。
-# - **RoPE** 轉查詢與鍵，不轉值，位置是 $0 \dots N-1$。前後對半：一個頭的第 $i$ 個座標和第 $i + d_k/2$ 個一起轉，角度 $p\,\theta_i$，其中 $\theta_i = b_\text{rope}^{-2i/d_k}$，$b_\text{rope}$ 就是 `rope_base`：$(a, b) \to (a\cos - b\sin,\ a\sin + b\cos)$。
+# - **RoPE** 轉查詢與鍵，不轉值，位置是 $0 \dots N-1$。前後對半：一個頭的第 $i$ 個座標和第 $i + d_k/2$ 個一起轉，角度 $p\,\theta_i$，其中 $\theta_i = b_\text{rope}^{-2i/d_k}$，$b_\text{rope}$ 就是 `rope_base`：$(a, b) \to (a\cos{} - b\sin{},\ a\sin{} + b\cos{})$。
 #
 # 用手算，$d_k = 2$、$p = 1$：(1, 0) 變成 (0.540, 0.841)。增益為 1 時 norm(3, 4) 是 (0.849, 1.131)；SiLU(1) = 0.731。
 # %% [markdown] lang="en"
