@@ -51,8 +51,8 @@ NOT_CHECKED = both("not checked yet", "還沒檢查")
 TOTAL = both("So far: {total:g} / {most:g} points", "目前：{total:g} / {most:g} 分")
 WITH_WRITTEN = ("03_sqrt_dk", "06_residual_and_norm")  # the lessons with a question that is answered in words
 NOT_WRITTEN_ONES = both(
-    " (multiple-choice questions are in it; the question answered in words is not, your instructor grades it)",
-    "（選擇題已計入；用文字作答的那一題由授課教師評分，不在內）",
+    "Multiple-choice questions are in it; the question answered in words is not: your instructor grades it.",
+    "選擇題已計入；用文字作答的那一題由授課教師評分，不在內。",
 )
 USING_YOURS = both("using your {name}", "使用你寫的 {name}")
 USING_OURS = both(
@@ -123,7 +123,7 @@ def find(name: object) -> Exercise | None:
         if re.fullmatch(r"\d\d_w\d+", str(name)):
             print(WRITTEN[language])
             return None
-        near = ", ".join(near_names(str(name)))
+        near = ("、" if language == "zh-TW" else ", ").join(near_names(str(name)))
         print(NO_NAME[language].format(name=name) + (NEAR[language].format(names=near) if near else ""))
         return None
 
@@ -215,10 +215,10 @@ def progress() -> None:
         rows.append(f"{mark} {name:32} {said}")
     lesson = names(_state["lesson"])
     total, most = sum(_state["best"].get(name, 0.0) for name in lesson), sum(get(name).points for name in lesson)
-    said = TOTAL[language].format(total=total, most=most)
+    rows.append(TOTAL[language].format(total=total, most=most) + FULL_STOP[language])
     if _state["lesson"] in WITH_WRITTEN:
-        said += NOT_WRITTEN_ONES[language]
-    print("\n".join([*rows, said + FULL_STOP[language]]))
+        rows.append(NOT_WRITTEN_ONES[language])
+    print("\n".join(rows))
 
 
 def in_notebook() -> bool:

@@ -76,13 +76,14 @@ def compare(exercise: Exercise, case: Prepared, seen: Observation, precision: to
     if seen.error is not None:
         return both(f"your function stopped with {seen.error}", f"函式執行到一半就停了：{in_chinese(seen.error)}")
     if seen.changed_inputs:
-        which = ", ".join(argument_names(exercise, seen.changed_inputs))
-        return both(f"it changes its argument {which} in place.", f"就地改動了引數 {which}。")
+        names = argument_names(exercise, seen.changed_inputs)
+        which, which_zh = ", ".join(names), "、".join(names)
+        return both(f"it changes its argument {which} in place.", f"就地改動了引數 {which_zh}。")
     if seen.changed_settings:
         which, which_zh = ", ".join(seen.changed_settings), "、".join(SETTINGS[s] for s in seen.changed_settings)
         return both(f"it changes a global setting of torch: {which}.", f"改動了 torch 的全域設定：{which_zh}。")
     if seen.value is None:
-        return both("it returns None: is a return missing?", "回傳的是 None：是不是忘了 return？")
+        return both("it returns None: is a return missing?", "回傳的是 None，是不是忘了 return？")
     difference = compare_values(exercise, case, seen.value, precision)
     if difference is None and case.call.cotangents is not None:
         difference = compare_gradients(exercise, case, seen, precision)

@@ -118,7 +118,8 @@ def mistake_rows(content: dict[str, Any]) -> str:
 
 
 SAME = """A change that keeps its points does the same wherever it is tried (another number for the same axis, no device where
-there is only one, `<=` for `==` at the end of a range), or it shows a demand that no case covers."""
+there is only one, `<=` for `<` among random numbers, an option that the exercise does not ask for), or it shows a demand
+that no case covers. Those below have been read one by one: they do the same."""
 FLOOR = """The floor of decoding reads every weight once for a token and does nothing else. What is above it at batch 1 are the
 hundreds of small operations of Python and PyTorch, the same milliseconds however fast the memory is.
 """

@@ -1256,13 +1256,13 @@ exercise(
             trap=True,
         ),
         leaky(
-            both("a leak ten thousand times fainter, LayerNorm at the output", "微弱一萬倍的洩漏，輸出有 LayerNorm"),
+            both("a leak ten thousand times fainter, LayerNorm at the output", "弱一萬倍的洩漏，輸出有 LayerNorm"),
             "faint_output_norm",
             lambda d: draw_model(d, causal_strength(6, 1e-4, one_entry(d, 6)), "output"),
             trap=True,
         ),
         leaky(
-            both("a leak ten thousand times fainter, LayerNorm at the input", "微弱一萬倍的洩漏，輸入有 LayerNorm"),
+            both("a leak ten thousand times fainter, LayerNorm at the input", "弱一萬倍的洩漏，輸入有 LayerNorm"),
             "faint_input_norm",
             lambda d: draw_model(d, causal_strength(5, 1e-4), "input", d=3, d_out=4),
             trap=True,

@@ -1105,18 +1105,18 @@ exercise(
     reference=family_mask,
     results=("mask",),
     cases=[
-        Case("bert", both('family "bert"', "「bert」家族"), draw_family("bert"), 2),
-        Case("gpt", both('family "gpt"', "「gpt」家族"), draw_family("gpt"), 2),
-        Case("t5", both('"t5", more source than target', "「t5」，來源比目標長"), draw_family("t5"), 3),
+        Case("bert", both('family "bert"', "bert 家族"), draw_family("bert"), 2),
+        Case("gpt", both('family "gpt"', "gpt 家族"), draw_family("gpt"), 2),
+        Case("t5", both('"t5", more source than target', "t5，來源比目標長"), draw_family("t5"), 3),
         Case(
             "long_target",
-            both('"t5", more target than source', "「t5」，目標比來源長"),
+            both('"t5", more target than source', "t5，目標比來源長"),
             lambda d: ("t5", d.integer(2, 3), d.integer(4, 6)),
             2,
         ),
         Case(
             "equal",
-            both('"t5", source and target of equal length', "「t5」，來源與目標一樣長"),
+            both('"t5", source and target of equal length', "t5，來源與目標一樣長"),
             lambda d: ("t5", n := d.integer(2, 4), n),
         ),
         Case(
@@ -2135,7 +2135,7 @@ exercise(
             both(
                 "Each head is turned by its own number instead of each token by its position. Positions run along the axis in "
                 "front of the columns.",
-                "你照頭的編號來轉，而不是照詞元的位置。位置是沿著「行」前面那個軸排的。",
+                "你照頭的編號來轉，而不是照詞元的位置。位置要沿著詞元的軸數（倒數第二個軸），不是頭的軸。",
             ),
         ),
         Mistake(

@@ -27,6 +27,7 @@ def run(notebook: nbformat.NotebookNode, kernel: str = "python3", folder: Path |
         notebook,
         timeout=CELL_SECONDS,
         iopub_timeout=OUTPUT_SECONDS,
+        coalesce_streams=True,  # a line that is printed in two pieces stays one line
         kernel_name=kernel,
         resources={"metadata": {"path": str(folder)}} if folder is not None else {},
     )
