@@ -20,7 +20,8 @@ EXERCISE ?=
 STUDENT ?= ../student
 # In OUT, where it holds the sample class; and what was given that means a class of one's own.
 MARK = $(OUT)/.sample_class
-GIVEN := $(foreach name,OUT ROSTER EXERCISE,$(if $(filter-out file,$(origin $(name))),$(name)))
+GIVEN := $(strip $(foreach name,OUT ROSTER EXERCISE,$(if $(filter-out file,$(origin $(name))),$(name))))
+SPACE := $() $()
 
 BIN := $(VENV)/bin
 # One thread each: JOBS processes of several threads would only wait for each other.
@@ -34,20 +35,20 @@ grade: $(VENV)/.instructor  ## grade SUBMISSIONS (default: a sample class) into 
 	@refuse() { echo "error: $$1" >&2; exit 2; }; \
 	if [ -n "$(SUBMISSIONS)" ]; then \
 		[ ! -e "$(MARK)" ] || refuse "$(OUT) holds the sample class: remove that folder first, or give another OUT"; \
-	elif [ -n "$(strip $(GIVEN))" ]; then \
-		refuse "$(strip $(GIVEN)) given without SUBMISSIONS: write make grade SUBMISSIONS=export.zip …"; \
+	elif [ -n "$(GIVEN)" ]; then \
+		refuse "$(subst $(SPACE), and ,$(GIVEN)) given without SUBMISSIONS: write make grade SUBMISSIONS=export.zip …"; \
 	elif [ ! -e "$(MARK)" ] && [ -n "$$(ls -A "$(OUT)" 2>/dev/null)" ]; then \
 		refuse "$(OUT) is not empty and holds no sample class: write make grade SUBMISSIONS=export.zip …"; \
 	else \
 		mkdir -p "$(OUT)" && touch "$(MARK)" && $(BIN)/python -m autograder demo $(SAMPLE); \
 	fi
-	$(BIN)/python -m autograder grade "$(or $(SUBMISSIONS),$(SAMPLE))" --out "$(OUT)" \
-		$(if $(ROSTER),--roster "$(ROSTER)") $(if $(EXERCISE),--exercise "$(EXERCISE)")
+	$(BIN)/python -m autograder grade "$(or $(SUBMISSIONS),$(SAMPLE))" --out "$(OUT)"$(if $(ROSTER), --roster "$(ROSTER)")$(if $(EXERCISE), --exercise "$(EXERCISE)")
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
 
 formgrader: $(VENV)/.instructor  ## give points for written answers in OUT, in nbgrader's formgrader
+	@[ -d "$(OUT)/nbgrader" ] || { echo "error: $(OUT) holds no graded class: grade one into it first" >&2; exit 2; }
 	cd "$(OUT)/nbgrader" && "$(CURDIR)/$(BIN)/jupyter" lab $(JUPYTER_OPTIONS)
 
 report: $(VENV)/.instructor  ## write the tables and pages in OUT anew, with points given by hand

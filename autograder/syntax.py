@@ -16,7 +16,7 @@ def words(text: str) -> frozenset[str]:
 
 
 MOST_SCANNED = 100_000  # characters of one cell, and of all cells together as context
-TOO_LONG = f"more than {MOST_SCANNED} characters of code: not scanned"
+TOO_LONG = f"more than {MOST_SCANNED:,} characters of code: not scanned"
 MOST_STEPS = 12  # components of a dotted name
 MOST_MAGICS, MOST_READ_AGAIN = 50, 500_000  # IPython reads the whole text again for each: in characters
 MAGICS_UNREAD = "too many lines of magic: not all that they run was read"
@@ -137,6 +137,22 @@ def syntax_tree(text: str) -> ast.Module | None:
         warnings.simplefilter("ignore")  # about the student's text; nobody is to be told here
         return ast.parse(text)
     return None
+
+
+def is_no_python(source: str) -> bool:
+    """Whether Python refuses a text, magics opened as IPython opens them: such a cell does nothing at all when it is run."""
+    source = textwrap.dedent(source)
+    if len(source) > MOST_SCANNED or too_many_magics(source):
+        return False
+    for text in filter(None, (source, transformed(source))):
+        try:
+            ast.parse(text)
+        except SyntaxError:
+            continue
+        except (ValueError, RecursionError, MemoryError):  # refused here, and perhaps not there
+            return False
+        return False
+    return True
 
 
 def too_many_magics(source: str) -> bool:

@@ -29,7 +29,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
-from autograder.pipeline.records import LATE, Change, Grade, Record
+from autograder.pipeline.records import Grade, Record
 
 # For formgrader, which Jupyter opens in the course folder; the steps here take their configuration as an object.
 # The folder may be moved, and one from a container is opened outside of it: nothing here is an address.
@@ -133,8 +133,7 @@ class Books:
         nbformat.write(submission.notebook, folder / f"{lesson}.ipynb")
         (folder / "timestamp.txt").write_text(stamp)
         with Gradebook(self.config.CourseDirectory.db_url) as book:
-            # Formgrader puts names into its page as they are.
-            first, _, last = re.sub(r"[<>&\"]+", " ", record.student_name).strip().partition(" ")
+            first, last = names_in_formgrader(record.student_name, student)
             book.update_or_create_student(student, first_name=first, last_name=last)
         WriteVerdicts.record = record
         self.config.CourseDirectory.assignment_id, self.config.CourseDirectory.student_id = lesson, student
@@ -171,6 +170,12 @@ class Books:
         run(converter, lesson)
         done.parent.mkdir(exist_ok=True)
         done.write_text(version)
+
+
+def names_in_formgrader(name: str, student: str) -> tuple[str, str]:
+    """First and last name. Formgrader shows "last, first", as they are; a name of one word (王小明) stands before the id."""
+    first, _, last = re.sub(r"[<>&\"]+", " ", name).strip().partition(" ")
+    return (first, last) if last else (student, first or student)
 
 
 def timestamp(received: datetime | None) -> str:
@@ -274,49 +279,35 @@ def seconds_late(submission: SubmittedAssignment) -> float:
     return float(submission.total_seconds_late) if submission.assignment.duedate is not None else 0.0
 
 
-def assign_penalties(out: Path) -> list[Change]:
+def assign_penalties(out: Path) -> None:
     """Points off for everybody in the books who was late, by the due dates, extensions and settings of now.
 
     nbgrader's own step does it, so that a plugin of the instructor's is asked as ever.
-
-    Returns:
-        Whose penalty is not what it was.
 
     Raises:
         BookkeepingError: if the settings or the plugin fail.
     """
     if not (out / "gradebook.db").exists():
-        return []
+        return
     config, found = books_config(out), []
     quiet = logging.getLogger(f"{__name__}.penalties")  # it would name each late student on the screen
     quiet.propagate, quiet.disabled = False, True
     with Gradebook(config.CourseDirectory.db_url) as book:
         for submission in book.db.query(SubmittedAssignment).all():
-            late, before = seconds_late(submission) > 0, penalty_of(submission)
-            if not late and before:
-                for notebook in submission.notebooks:
+            late = seconds_late(submission) > 0
+            for notebook in submission.notebooks:
+                if late:
+                    found.append((submission.student_id, submission.name, notebook.name))
+                elif notebook.late_submission_penalty:
                     notebook.late_submission_penalty = None
-            if late or before:
-                notebooks = [notebook.name for notebook in submission.notebooks] if late else []
-                found.append((submission.student_id, submission.name, notebooks, before))
         book.db.commit()
-    for student, lesson, notebooks, _ in found:
-        for notebook in notebooks:
-            about = {"notebook": notebook, "assignment": lesson, "student": student}
-            try:
-                step = preprocessors.AssignLatePenalties(config=config, log=quiet)
-                step.preprocess(new_notebook(), {"nbgrader": {**about, "db_url": config.CourseDirectory.db_url}})
-            except Exception as problem:  # a plugin of the instructor's: whatever it trips over
-                why = f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
-                raise BookkeepingError(
-                    f"the penalty for late work set in {out / 'nbgrader' / OWN_SETTINGS} fails ({why})"
-                ) from None
-    changes = []
-    with Gradebook(config.CourseDirectory.db_url) as book:
-        for student, lesson, _, before in found:
-            submission = book.find_submission(lesson, student)
-            after, person = penalty_of(submission), submission.student
-            if round(after - before, 2):
-                name = " ".join(filter(None, (person.first_name, person.last_name)))
-                changes.append(Change(student, name, lesson, LATE, 0.0 - before, 0.0 - after))
-    return changes
+    for student, lesson, notebook in found:
+        about = {"notebook": notebook, "assignment": lesson, "student": student}
+        try:
+            step = preprocessors.AssignLatePenalties(config=config, log=quiet)
+            step.preprocess(new_notebook(), {"nbgrader": {**about, "db_url": config.CourseDirectory.db_url}})
+        except Exception as problem:  # a plugin of the instructor's: whatever it trips over
+            why = f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
+            raise BookkeepingError(
+                f"the penalty for late work set in {out / 'nbgrader' / OWN_SETTINGS} fails ({why})"
+            ) from None

@@ -167,7 +167,8 @@ def grade(
             print(line)
         died = sum(record.status == "not run" for record in records)
         now = progress.total - died
-        print(f"{now} graded now, {sum(record.status == 'graded' for record in records) - now} as before")
+        if exercise is None:  # else the line above says what was done
+            print(f"{now} graded now, {sum(record.status == 'graded' for record in records) - now} as before")
         unkept = sum(bool(record.fault) and record.status != "not run" for record in records)
         if unkept:
             print(f"{unkept} grades were not kept or not entered in nbgrader's books, see grades.csv.", file=sys.stderr)

@@ -37,10 +37,13 @@ from autograder.pipeline.rebuild import (
     load_frames,
     rebuild,
 )
-from autograder.pipeline.records import by_name
+from autograder.pipeline.records import Record, by_name
 from autograder.pipeline.releases import Releases, came_later, load_releases
 
 GRADED = ("ok", "repaired")  # statuses of the files that are run and judged
+# Whose a file is, as its reason says it.
+FROM_FILE_NAME, NO_ID = "student taken from the file name", "no student id found anywhere"
+OF_NOBODY = "a file of nobody known"
 
 
 @dataclass
@@ -257,12 +260,19 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
             owner = Owner(draft.setup_id, draft.setup_name or tag or draft.setup_id)
         elif safe_id(tag):
             raw_id, name = number_and_name(tag) or (tag, "")
-            owner = Owner(raw_id, name or draft.setup_name or tag, "student taken from the file name")
+            owner = Owner(raw_id, name or draft.setup_name or tag, FROM_FILE_NAME)
         if owner is None or not safe_id(owner.raw_id):
             unknown += 1
             label = f"unknown-{unknown}"
-            owner = Owner(label, draft.setup_name or label, "no student id found anywhere")
+            owner = Owner(label, draft.setup_name or label, NO_ID)
         owners.append(owner)
+    known = {normal(owner.raw_id) for owner, draft in zip(owners, drafts) if not draft.problem}
+    owners = [
+        replace(owner, note=OF_NOBODY)
+        if owner.note in (FROM_FILE_NAME, NO_ID) and normal(owner.raw_id) not in known and is_stray(draft, frames)
+        else owner
+        for owner, draft in zip(owners, drafts)
+    ]
     owners = [
         owner if owner.platform else replace(owner, part=part)
         for owner, part in zip(owners, parts_alone(drafts, owners))
@@ -271,6 +281,20 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
         with_rank(owner, draft.file.path, folder_of.get(number, ""), frames)
         for number, (owner, draft) in enumerate(zip(owners, drafts))
     ]
+
+
+def is_stray(draft: Draft, frames: Frames) -> bool:
+    """Whether a file is no notebook (nor called one) and its name has neither a lesson nor a number: whoever put it there."""
+    name = draft.name
+    if not draft.problem or ".ipynb" in name.lower() or name.lower().endswith(".zip") or lesson_in(name, frames):
+        return False
+    stem = name_without_lesson(re.sub(r"\.\w{2,5}$", "", name), frames)
+    return _DATE.fullmatch(stem) is not None or re.search(r"\d\D{0,2}\d{2}", re.sub(r"20\d\d", "", stem)) is None
+
+
+def names_nobody_known(row: Submission | Record) -> bool:
+    """Whether a row is a file that no student has handed in, as far as anybody can tell."""
+    return row.status == "unreadable" and OF_NOBODY in row.reason
 
 
 def with_rank(owner: Owner, path: tuple[str, ...], folder: str, frames: Frames) -> Owner:

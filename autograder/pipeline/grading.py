@@ -8,6 +8,7 @@ import os
 import re
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -29,17 +30,18 @@ from autograder.pipeline import sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books
 from autograder.pipeline.collect import Submission, collect
 from autograder.pipeline.kept import Tried, load_tried, save_tried
-from autograder.pipeline.records import Change, Grade, Record, changes_between, grade_of
+from autograder.pipeline.records import Change, Grade, Listed, Record, changes_between, grade_of
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
-from autograder.syntax import MOST_SCANNED, TOO_LONG, parsed
+from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python, parsed
 from autograder.text import Text, both
-from autograder.unusual import unusual_in_source
+from autograder.unusual import said, unusual_in_source
 from autograder.wire import dumps
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
 ANSWER = "answer-"
 LIMITS = Limits()
 MOST_LISTED = 20  # lines of one submission that the instructor is asked to read
+LONGEST_SHOWN = 100  # characters of each
 # Threads wait for their sandboxes side by side; what they compute between, they would only slow down for one another.
 ONE_AT_A_TIME = threading.Lock()
 
@@ -75,10 +77,14 @@ class Inputs:
 
 @dataclass
 class Graded:
-    """A record, and what its grades were decided from: kept, so that an exercise can be judged again."""
+    """A record, and what its grades were decided from: kept, so that an exercise can be judged again.
+
+    `ran`: the answers were run for it, not taken from what was kept.
+    """
 
     record: Record
     tried: dict[str, Tried]
+    ran: bool = True
 
 
 def grade_submission(
@@ -124,10 +130,8 @@ def grade_submission(
             else:
                 record.grades.append(judged(get(name), seeds[name], cells, tried[name]))
     record.notes = list(notes(cells, outcome))
-    record.unusual = list(unusual(cells, exercises))
-    stopped = [e.name for e in asked if check_cell(e.name, cells) in outcome.stopped]
-    if stopped:
-        record.reason += f" Stopped within the check of: {', '.join(stopped)}."
+    record.unusual = list(unusual(cells, exercises, outcome))
+    record.reason += "".join(f" {sentence}." for sentence in stopped_within(cells, outcome))
     if outcome.ended is not None:
         record.reason += f" Not run to its end: {outcome.ended['en']}."
     return Graded(record, tried)
@@ -146,7 +150,7 @@ def judge_again(
     record = new_record(submission)
     record.grades = [judged(exercise, seeds[name], cells, kept)]
     record.unusual = list(unusual(cells, exercises_of(notebook)))
-    return Graded(record, {name: kept})
+    return Graded(record, {name: kept}, ran=False)
 
 
 def seeds_for(submission: Submission, inputs: Inputs) -> dict[str, int]:
@@ -256,11 +260,18 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], tried: Trie
     grade = grade_of(verdict, source, tried.printed, untried and tried.stopped)
     if untried:
         why = tried.why
+        told = not seen or grade.mistake is None  # once, above the cases
         for i, line in enumerate(grade.lines):
             if i not in seen:
-                line.difference = both(f"not tried: {why['en']}.", f"沒有執行到：{why['zh-TW']}。")
-        if not seen or grade.mistake is None:
+                line.difference = both("not tried.", "沒有執行到。")
+                if not told:
+                    line.difference = both(f"not tried: {why['en']}.", f"沒有執行到：{why['zh-TW']}。")
+        if told:
             grade.message = both(f"It could not be tried: {why['en']}.", f"這題沒辦法執行：{why['zh-TW']}。")
+            before, _, last = grade.printed.rpartition("\n")
+            grade.printed = before.rstrip() if last and why["en"].startswith(last) else grade.printed
+        if not seen and not tried.stopped and (raised := re.match(r"\w+(?=:|$| \(line)", why["en"])):
+            grade.error = raised[0]
     return grade
 
 
@@ -278,16 +289,42 @@ def what_stopped(check: int, answer: int | None, outcome: Outcome) -> Text:
         if i in outcome.stopped:
             return outcome.stopped[i]
         if ran.error is not None:
-            at_line = ran.line and i == answer
-            return both(
-                ran.error + (f" (line {ran.line})" if at_line else ""),
-                ran.error + (f"（第 {ran.line} 行）" if at_line else ""),
-            )
+            return raised(ran, with_line=i == answer)
     return outcome.ended or both("its check did not run", "檢查沒有執行")
 
 
+def stopped_within(cells: list[NotebookNode], outcome: Outcome) -> Iterator[str]:
+    """For the reason of a row: where the interpreter was ended, or the notebook stopped."""
+    where: dict[str, list[str]] = {}
+    own = own_numbers(cells)
+    for i in sorted(i for i in outcome.stopped if i < len(cells)):
+        name = grade_id(cells[i]) or ""
+        if i in own:
+            where.setdefault("own cells", []).append(str(own[i]))
+        elif name:
+            kind = "the answer of" if name.startswith(ANSWER) else "the check of"
+            where.setdefault(kind, []).append(name.removeprefix(ANSWER))
+    yield from (f"Stopped within {kind}: {', '.join(names)}" for kind, names in where.items())
+
+
+def raised(ran: CellOutcome, with_line: bool) -> Text:
+    """What a cell died of, with the line: one number, and not the name that IPython gives the cell."""
+    error = error_of(ran)
+    at_line = with_line and ran.line
+    return both(
+        error + (f" (line {ran.line})" if at_line else ""), error + (f"（第 {ran.line} 行）" if at_line else "")
+    )
+
+
+def error_of(ran: CellOutcome) -> str:
+    """`SyntaxError: expected ':' (<ipython-input-1-0510>, line 1)` without what is in the brackets."""
+    return re.sub(r" \(<[^<>()]*>, line \d+\)$", "", ran.error or "")
+
+
 def printed(ran: CellOutcome) -> str:
-    return "\n".join(part for part in (ran.text.strip(), ran.error or "") if part)[:4000]
+    """What a cell printed, and what it died of where no traceback says it."""
+    text, error = ran.text.strip(), error_of(ran)
+    return "\n".join(part for part in (text, "" if text.endswith(error) else error) if part)[:4000]
 
 
 def written_grade(cell: NotebookNode) -> Grade:
@@ -309,21 +346,29 @@ def unscored_grade(cell: NotebookNode, submission: Submission) -> Grade:
     return Grade(book["grade_id"], None, float(book["points"]), "not scored", both(en, zh))
 
 
-def unusual(cells: list[NotebookNode], exercises: list[Exercise]) -> Iterator[Text]:
-    """Sentences for the instructor about code that reaches for a forbidden built-in, for the grader or around the watch.
+def unusual(cells: list[NotebookNode], exercises: list[Exercise], outcome: Outcome | None = None) -> Iterator[Listed]:
+    """Lines of code that reach for a forbidden built-in, for the grader or around the watch.
 
-    One for each line of code, and no more than `MOST_LISTED` of a submission.
+    No more than `MOST_LISTED` of a submission.
+
+    Args:
+        cells: of the notebook that is run.
+        exercises: in it.
+        outcome: what the cells did, where they were run.
     """
-    lines = list(unusual_lines(cells, exercises))
+    lines = list(unusual_lines(cells, exercises, outcome))
     yield from lines[:MOST_LISTED]
     if len(lines) > MOST_LISTED:
         more = len(lines) - MOST_LISTED
-        yield both(f"and {more} more lines", f"另外還有 {more} 行")
+        yield Listed(both(f"and {more} more lines", f"另外還有 {more} 行"))
 
 
-def unusual_lines(cells: list[NotebookNode], exercises: list[Exercise]) -> Iterator[Text]:
+def unusual_lines(
+    cells: list[NotebookNode], exercises: list[Exercise], outcome: Outcome | None = None
+) -> Iterator[Listed]:
     if sum(len(cell.source) for cell in cells) > MOST_SCANNED:
-        yield both(f"all cells: {TOO_LONG} as a whole", f"所有儲存格合計超過 {MOST_SCANNED} 個字元，沒有整體掃描")
+        zh = f"所有儲存格合計超過 {MOST_SCANNED:,} 個字元，沒有整體掃描"
+        yield Listed(both(f"all cells: {TOO_LONG} as a whole", zh))
     everywhere = {name for exercise in exercises for name in exercise.forbidden}
     of_cell: dict[int, set[str]] = {}
     taken = {i: names_between_cells(cell.source) for i, cell in enumerate(cells) if is_students(cell)}
@@ -331,21 +376,39 @@ def unusual_lines(cells: list[NotebookNode], exercises: list[Exercise]) -> Itera
         for i in cells_behind(answer_cell(exercise.name, cells), taken):
             of_cell.setdefault(i, set()).update(exercise.forbidden)
     known = {name for cell in cells if (tree := parsed(cell.source)) for name in defined_at_the_top(tree)}
-    own = 0
+    own = own_numbers(cells)
     for i, cell in enumerate(cells):
-        student, name = "student" in cell.metadata.get("tags", []), grade_id(cell) or ""
-        own += student
-        if not student and not name.startswith(ANSWER):
+        student, name = i in own, grade_id(cell) or ""
+        ran = outcome.cells.get(i, CellOutcome()) if outcome is not None else None
+        if (not student and not name.startswith(ANSWER)) or did_nothing(cell.source, ran):
             continue
-        place = f"own cell {own}" if student else name.removeprefix(ANSWER)
-        place_zh = f"自己加的第 {own} 個儲存格" if student else name.removeprefix(ANSWER)
+        place = f"own cell {own[i]}" if student else name.removeprefix(ANSWER)
+        place_zh = f"自己加的第 {own[i]} 個儲存格" if student else name.removeprefix(ANSWER)
         forbidden = sorted(everywhere if student else of_cell.get(i, ()))
         of_line: dict[int, list[str]] = {}
         for seen in unusual_in_source(cell.source, forbidden, known, scratch=student):
             of_line.setdefault(seen.line, []).append(seen.name)
+        code = re.split(r"\r\n|\r|\n", cell.source)
         for line, seen_names in of_line.items():
-            said = ", ".join(seen_names[:5])
-            yield both(f"{place}, line {line}: {said}", f"{place_zh}，第 {line} 行：{said}")
+            texts = [said(name) for name in seen_names[:5]]
+            en, zh = ", ".join(text["en"] for text in texts), "、".join(text["zh-TW"] for text in texts)
+            here = code[line - 1].strip() if 0 < line <= len(code) else ""
+            yield Listed(
+                both(f"{place}, line {line}: {en}", f"{place_zh}，第 {line} 行：{zh}"),
+                here if len(here) <= LONGEST_SHOWN else here[: LONGEST_SHOWN - 1] + "…",
+            )
+
+
+def did_nothing(source: str, ran: CellOutcome | None) -> bool:
+    """Whether a cell is a plain mistake in writing: Python refuses it, and did so where it was run."""
+    refused = ran is None or re.match(r"(Syntax|Indentation|Tab)Error\b", ran.error or "") is not None
+    return refused and is_no_python(source)
+
+
+def own_numbers(cells: list[NotebookNode]) -> dict[int, int]:
+    """By index: which of the student's own cells it is, from 1."""
+    own = [i for i, cell in enumerate(cells) if "student" in cell.metadata.get("tags", [])]
+    return {i: number for number, i in enumerate(own, start=1)}
 
 
 def cells_behind(answer: int | None, taken: Mapping[int, tuple[set[str], set[str]]]) -> set[int]:
@@ -369,18 +432,13 @@ def cells_behind(answer: int | None, taken: Mapping[int, tuple[set[str], set[str
 
 
 def notes(cells: list[NotebookNode], outcome: Outcome) -> Iterator[Text]:
-    """What a student should know about cells of their own that did not run through."""
-    number = 0
-    for i, cell in enumerate(cells):
-        if "student" not in cell.metadata.get("tags", []):
-            continue
-        number += 1
-        error = outcome.cells.get(i, CellOutcome()).error
-        why = outcome.stopped.get(i) or (both(error, error) if error else None)
+    """What the student and the instructor should know about the student's own cells that did not run through."""
+    for i, number in own_numbers(cells).items():
+        ran = outcome.cells.get(i, CellOutcome())
+        why = outcome.stopped.get(i) or (raised(ran, with_line=True) if ran.error else None)
         if why is not None:
             yield both(
-                f"A cell of your own (no. {number}) stopped: {why['en']}",
-                f"你自己加的第 {number} 個儲存格停了下來：{why['zh-TW']}",
+                f"Own cell {number} stopped: {why['en']}", f"自己加的第 {number} 個儲存格停了下來：{why['zh-TW']}"
             )
 
 
@@ -413,7 +471,7 @@ def grade(
             pile takes another's place.
         rosters: the list of the class, see roster.py; it is kept in `out`.
         limits: of the sandbox.
-        tell: is given lines for the instructor about files of the pile that do not count.
+        tell: is given lines for the instructor: about files of the pile that do not count, and, with `exercise`, what was done.
 
     Returns:
         A record for every submission and every unreadable file, sorted by student and lesson; with those of lessons that
@@ -462,6 +520,7 @@ def grade(
             asked = {(s.student_id, s.lesson) for s in submissions}
             records += [r for r in others if not r.grades or (r.student_id, r.lesson) not in asked]
         changes: list[Change] = []
+        done_how: Counter[str] = Counter()
         todo: list[Task] = []
         for submission in submissions:
             if submission.notebook is None:
@@ -473,6 +532,7 @@ def grade(
                 take_over(task.known, submission)
                 enter(books, task.known, submission)  # a stopped run may have come this far only
                 records.append(task.known)
+                done_how["as it was"] += 1
             else:
                 todo.append(task)
         pool = executor or ThreadPoolExecutor(workers or os.cpu_count() or 1)
@@ -481,7 +541,9 @@ def grade(
             futures = {task.submit(pool, out, inputs, limits): task for task in todo}
             for done, future in enumerate(as_completed(futures), start=1):
                 task = futures.pop(future)  # with it the answers it holds
-                record = put_away(out, task, finished(future, task.submission), books)
+                made = finished(future, task.submission)
+                record = put_away(out, task, made, books)
+                done_how["not run" if record.status != "graded" else "run" if made.ran else "kept"] += 1
                 changes += changes_between(task.known, record) if record.status == "graded" else []
                 records.append(record)
                 progress(done, len(todo))
@@ -499,7 +561,21 @@ def grade(
             roster.find(files)
         save_changed(out, records)
         write_reports(out, records, files, changes=changes)
+        if exercise is not None:
+            tell(judged_anew(exercise, done_how, changes))
     return records
+
+
+def judged_anew(exercise: str, done_how: Mapping[str, int], changes: Iterable[Change]) -> str:
+    """What a run with `exercise` did, in one line."""
+    kept, ran, same, lost = (done_how[how] for how in ("kept", "run", "as it was", "not run"))
+    line = f"{exercise} judged anew for {kept + ran} students"
+    line += f" ({kept} from the answers kept, {ran} run again)" if kept + ran else ""
+    line += f", as it was for {same} (neither the exercise nor the answers have changed)" if same else ""
+    line += f", not judged for {lost}" if lost else ""
+    changed = len({(change.student_id, change.lesson) for change in changes})
+    who = f"the points of {changed} students" if changed else "nobody's points"
+    return f"{line}; {who} changed{', see changes.csv' if changed else ''}"
 
 
 def save_changed(out: Path, records: Iterable[Record]) -> None:

@@ -54,7 +54,11 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
     if not graded:
         return
     lessons = sorted({record.lesson for record in graded if record.lesson})
-    write_gradebook(folder / "gradebook.csv", graded, lessons, roster)
+    # Decided once, of all that was handed in: no file may find other owners than the class page tells.
+    whose = by_member(records, roster) if roster is not None else {}
+    strangers = graded if roster is None else [record for record in roster.strangers(records) if record.grades]
+    members = roster.members if roster is not None else ()
+    write_gradebook(folder / "gradebook.csv", lessons, members, whose, strangers)
     page_of = {id(record): out / page for record, page in zip(records, pages)}
 
     files = roster.files if roster is not None else ()
@@ -64,7 +68,9 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
         theirs = [r for r in of_lesson if r.platform == "moodle"]
         its_own = [file for file, of_file in worksheets if of_file == lesson]
         for i, file in enumerate(its_own, start=1):  # several where groups have worksheets of their own
-            fill_worksheet(folder / f"moodle-{lesson}{f'-{i}' if i > 1 else ''}.csv", of_lesson, file)
+            fill_worksheet(
+                folder / f"moodle-{lesson}{f'-{i}' if i > 1 else ''}.csv", in_file(file, whose, lesson), file
+            )
         if theirs and not its_own:
             write_worksheet(folder / f"moodle-{lesson}.csv", theirs)
         if theirs:
@@ -77,7 +83,7 @@ def write_lms(out: Path, records: Sequence[Record], pages: Sequence[str], roster
     for lesson in lessons:
         of_lesson = [r for r in graded if r.lesson == lesson]
         if exported is not None:
-            fill_canvas(folder / f"canvas-{lesson}.csv", of_lesson, lesson, exported)
+            fill_canvas(folder / f"canvas-{lesson}.csv", in_file(exported, whose, lesson), lesson, exported)
         else:
             write_canvas(folder / f"canvas-{lesson}.csv", [r for r in of_lesson if r.platform == "canvas"], lesson)
 
@@ -103,27 +109,42 @@ def name_of(record: Record) -> str:
     return record.student_name.replace("\\", "")
 
 
-def by_member(of_lesson: Iterable[Record], roster: Roster) -> dict[Member, Record]:
-    """Whose points are whose, in one lesson. Whom two claim to be gets the points of neither: the class page tells."""
-    return {member: found[0] for (member, _), found in roster.claims(of_lesson).items() if len(found) == 1}
+Whose = dict[tuple[Member, str], Record]  # whose points are whose, in each lesson
+
+
+def by_member(records: Sequence[Record], roster: Roster) -> Whose:
+    """Whose points are whose. Whom two claim to be gets the points of neither: the class page tells."""
+    return {key: found[0] for key, found in roster.claims(records).items() if len(found) == 1}
+
+
+def in_file(file: Roster, whose: Whose, lesson: str) -> list[tuple[Member, Record]]:
+    """The rows of one file of the class, in its order, with the record of a lesson that belongs to each."""
+    rows: dict[str, list[Member]] = {}
+    for row in file.members:
+        rows.setdefault(row.number.casefold(), []).append(row)
+    found = []
+    for (member, of_lesson), record in whose.items():
+        same = rows.get(member.number.casefold(), []) if of_lesson == lesson else []
+        own = [row for row in same if row.platform_id == record.student_id] or same
+        found += [(own[0], record)] if own else []
+    return sorted(found, key=lambda item: item[0].row)
 
 
 # ------------------------------------------------------------------------------------------------- any platform
 
 
-def write_gradebook(path: Path, graded: Sequence[Record], lessons: Sequence[str], roster: Roster | None) -> None:
+def write_gradebook(
+    path: Path, lessons: Sequence[str], members: Iterable[Member], whose: Whose, strangers: Iterable[Record]
+) -> None:
     """One row per student, one column per lesson: for the gradebook import of Moodle (mapped by hand) and for spreadsheets."""
-    rows: dict[Member | str, list[str]] = {}
-    for member in roster.members if roster is not None else ():
-        rows[member] = [member.number, member.name, *[""] * len(lessons)]
-    for k, lesson in enumerate(lessons, start=2):
-        of_lesson = [record for record in graded if record.lesson == lesson]
-        for member, record in (by_member(of_lesson, roster) if roster is not None else {}).items():
-            rows[member][k] = final(record)
-        for record in of_lesson if roster is None else roster.strangers(of_lesson):
-            # Under the id that the file came with: the one in the notebook may be anybody's.
-            own = [record.student_id, name_of(record), *[""] * len(lessons)]
-            rows.setdefault(record.student_id, own)[k] = final(record)
+    column = {lesson: k for k, lesson in enumerate(lessons, start=2)}
+    rows: dict[Member | str, list[str]] = {m: [m.number, m.name, *[""] * len(lessons)] for m in members}
+    for (member, lesson), record in whose.items():
+        rows[member][column[lesson]] = final(record)
+    for record in sorted(strangers, key=lambda record: record.lesson or ""):
+        # Under the id that the file came with: the one in the notebook may be anybody's.
+        own = [record.student_id, name_of(record), *[""] * len(lessons)]
+        rows.setdefault(record.student_id, own)[column[record.lesson or ""]] = final(record)
     write_table(path, ["ID number", "Full name", *lessons], rows.values())
 
 
@@ -158,20 +179,22 @@ def comments(record: Record) -> str:
 def lessons_of(worksheets: Sequence[Roster], graded: Sequence[Record]) -> list[tuple[Roster, str]]:
     """The worksheets, each with its lesson. Moodle numbers participants anew in each assignment, so the numbers decide.
 
-    Where nobody's number is in a worksheet, it is for the lesson with most of its students that has no worksheet.
+    Where nobody's number is in a worksheet, it is for the lesson with most of its students that has no worksheet, and whose
+    files Moodle did not number.
     """
     found: list[tuple[Roster, str]] = []
     others = []
     for roster in worksheets:
         platform_ids = {member.platform_id for member in roster.members}
-        lesson = most_common(record for record in graded if record.student_id in platform_ids)
+        lesson = most_common(r for r in graded if r.platform == "moodle" and r.student_id in platform_ids)
         if lesson:
             found.append((roster, lesson))
         else:
             others.append(roster)
     for roster in others:
         taken = {lesson for _, lesson in found}
-        lesson = most_common(r for r in graded if r.lesson not in taken and roster.member_of(r) is not None)
+        whose = roster.whose(graded)
+        lesson = most_common(r for r in graded if r.lesson not in taken and r.platform != "moodle" and id(r) in whose)
         if lesson:
             found.append((roster, lesson))
     return found
@@ -182,7 +205,7 @@ def most_common(records: Iterable[Record]) -> str:
     return count[0][0] if count else ""
 
 
-def fill_worksheet(path: Path, records: Sequence[Record], roster: Roster) -> None:
+def fill_worksheet(path: Path, theirs: Sequence[tuple[Member, Record]], roster: Roster) -> None:
     """The worksheet as it was downloaded, with grades, and comments where the cell is empty or holds ours of an earlier run.
 
     Rows without a submission or with one that waits stay as they are. All rows are as long as the headings: Moodle takes
@@ -192,7 +215,7 @@ def fill_worksheet(path: Path, records: Sequence[Record], roster: Roster) -> Non
     assert grade is not None, "others are left out by write_lms"
     comment = next((i for i, heading in enumerate(roster.head) if heading.casefold() in COMMENT_HEADINGS), None)
     rows = [[*row, *[""] * columns][:columns] for row in roster.rows]
-    for member, record in by_member(records, roster).items():
+    for member, record in theirs:
         row = rows[member.row]
         if unfinished(record):
             continue
@@ -252,7 +275,7 @@ def write_canvas(path: Path, records: Sequence[Record], lesson: str) -> None:
         write_table(path, [*CANVAS, lesson], [points, *rows], mark=False)
 
 
-def fill_canvas(path: Path, records: Sequence[Record], lesson: str, roster: Roster) -> None:
+def fill_canvas(path: Path, theirs: Sequence[tuple[Member, Record]], lesson: str, roster: Roster) -> None:
     """The columns that identify students, and the lesson's: the assignment whose title names it, else a new one.
 
     Only who has a grade is in it: with an empty cell, or one from the day of the export, Canvas would undo what the
@@ -267,13 +290,13 @@ def fill_canvas(path: Path, records: Sequence[Record], lesson: str, roster: Rost
         return [*[*known, *[""] * section][: section + 1], value]
 
     rows = []
-    for member, record in sorted(by_member(records, roster).items(), key=lambda item: item[0].row):
+    for member, record in theirs:
         known = roster.rows[member.row]
         excused = column is not None and cell(known, column).upper() == EXCUSED
         if not unfinished(record) and not excused:
             rows.append(row_of(known, scaled(record, maximum)))
     if rows:
-        whole = plain(max(record.max_points for record in records)) if column is None else cell(points, column)
+        whole = plain(max(record.max_points for _, record in theirs)) if column is None else cell(points, column)
         head = [*roster.head[: section + 1], lesson if column is None else roster.head[column]]
         write_table(path, head, [row_of(points, whole), *rows], as_it_came=True, mark=False)
 

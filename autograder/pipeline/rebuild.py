@@ -468,7 +468,8 @@ def own_cells(
         if cell.position in winners:
             # An answer without tags marks its place only where no tagged cell does.
             at = at if at is not None else next((i for i in sorted(winners[cell.position]) if i not in tagged), None)
-        elif cell.kind == "code" and _has_code(cell.source):
+        # A cell of comments alone is kept as well: whoever counts own cells in the notebook counts it.
+        elif cell.kind == "code" and (_has_code(cell.source) or (at is None and cell.source.strip())):
             released = frame.notebook.cells[at] if at is not None else None
             if at is None or (at in slots and not slots[at].written):
                 # Only the unanswered answer, nothing else that the student wrote.

@@ -26,6 +26,14 @@ class Line:
 
 
 @dataclass
+class Listed:
+    """A line that an instructor may like to read: where it stands and what is in it, and the line itself."""
+
+    text: Text
+    code: str = ""
+
+
+@dataclass
 class Grade:
     """The result of one exercise.
 
@@ -38,6 +46,7 @@ class Grade:
         answer: the source of the student's answer cell.
         printed: what the student's answer cell printed or died of.
         comment: what the instructor has written beside the answer in nbgrader.
+        error: the class of what the cell raised (`SyntaxError`), where nothing of it could be tried.
     """
 
     name: str
@@ -50,6 +59,7 @@ class Grade:
     answer: str = ""
     printed: str = ""
     comment: str = ""
+    error: str = ""
 
 
 @dataclass
@@ -63,7 +73,7 @@ class Record:
         fault: sentences for the instructor alone: the grader or the books failed, through no fault of the student's.
         notebook_id: the student id that stands in the notebook, which need not be the one that the file came with.
         platform: "moodle" or "canvas", where one of them wrote the file's name and with it the student's id.
-        unusual: what the instructor may like to read in the student's code; it costs no points.
+        unusual: what the instructor may like to read in the student's code; to be listed costs no points.
         key: of what was graded (notebook, exercises, inputs); the same key need not be graded again.
         remark: sentences about the file for the instructor alone.
         listed: the student number on the list of the class, where the name alone says whose it is.
@@ -85,7 +95,7 @@ class Record:
     key: str = ""
     notebook_id: str = ""
     platform: str = ""
-    unusual: list[Text] = field(default_factory=list)
+    unusual: list[Listed] = field(default_factory=list)
     penalty: float = 0.0
     hours_late: float = 0.0
     fault: str = ""
@@ -117,7 +127,8 @@ class Record:
         try:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             grades = [Grade(**{**g, "lines": [Line(**line) for line in g["lines"]]}) for g in data.pop("grades")]
-            return cls(**data, grades=grades)
+            unusual = [Listed(**line) for line in data.pop("unusual")]
+            return cls(**data, grades=grades, unusual=unusual)
         except (OSError, ValueError, TypeError, KeyError):
             return None
 

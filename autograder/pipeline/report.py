@@ -21,10 +21,10 @@ from markupsafe import Markup, escape
 
 from autograder.exercise import get
 from autograder.pipeline.bookkeeping import assign_penalties, by_hand
-from autograder.pipeline.collect import GRADED, Submission, safe_id
+from autograder.pipeline.collect import GRADED, Submission, names_nobody_known, safe_id
 from autograder.pipeline.grading import ANSWER, LESSONS, new_record, record_path
 from autograder.pipeline.lms import write_lms
-from autograder.pipeline.records import Change, Grade, Record
+from autograder.pipeline.records import LATE, Change, Grade, Record
 from autograder.pipeline.roster import Member, Roster, load_roster
 from autograder.pipeline.similar import Pair, similar_pairs
 from autograder.pipeline.tables import neutral, plain, write_table
@@ -62,14 +62,14 @@ def write_reports(
         records: a record for every graded submission and every file that could not be graded.
         submissions: every file of the pile.
         lessons: the released notebooks, for the titles.
-        changes: whose points a run of `grade` has changed; None where nothing was graded, and changes.csv stays as it is
-            unless penalties for late work changed.
+        changes: whose points a run of `grade` has changed; asked only where the last grades.csv is gone, which knows of points by
+            hand and for handing in late too.
     """
-    penalties = assign_penalties(out)
-    if changes is not None or penalties:
-        write_changes(out / "changes.csv", [*(changes or ()), *penalties])
+    assign_penalties(out)
     records = [with_manual_points(record, out / "gradebook.db") for record in records]
     about = ClassList.read(out, records)
+    before = read_grades(out / "grades.csv")
+    write_changes(out / "changes.csv", changes or () if before is None else changes_since(before, records), about)
     write_grades(out / "grades.csv", [*records, *about.missing], about)
     write_files(out, submissions)
     paths = page_paths(records)
@@ -109,8 +109,8 @@ class ClassList:
         if roster is None:
             return cls(alike=alike)
         claimed = [(member, found) for (member, _), found in roster.claims(records).items() if len(found) > 1]
-        whose = {id(r): roster.member_of(r) for pair in alike for r in (pair.one, pair.other)}
-        alike = [pair for pair in alike if whose[id(pair.one)] is None or whose[id(pair.one)] != whose[id(pair.other)]]
+        whose = roster.whose(records)
+        alike = [p for p in alike if id(p.one) not in whose or whose[id(p.one)] != whose.get(id(p.other))]
         missing = roster.missing(records)
         numbers = roster.numbers([*records, *missing])
         return cls(roster, missing, roster.strangers(records), claimed, alike, numbers)
@@ -118,23 +118,65 @@ class ClassList:
     def students(self, records: Sequence[Record]) -> int:
         """How many there are: the list of the class and who is not on it, or all who handed in where there is no list."""
         listed = len(self.roster.members) if self.roster is not None else 0
-        return listed + len({r.student_id for r in (records if self.roster is None else self.strangers)})
+        others = records if self.roster is None else self.strangers
+        return listed + len({r.student_id for r in others if not names_nobody_known(r)})
 
 
-def write_changes(path: Path, changes: Sequence[Change]) -> None:
+Known = dict[tuple[str, str], dict[str, float | None]]  # by student and lesson: the points, by exercise
+
+
+def read_grades(path: Path) -> Known | None:
+    """The points of the last run, and below zero what was taken off for handing in late; None where its table is gone."""
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+        known: Known = {}
+        for row in rows:
+            columns = list(row)
+            names = columns[columns.index("hours_late") + 1 : columns.index("file")]
+            if row["points"]:  # else nothing was graded
+                points = {name: float(row[name]) if row[name] else None for name in names}
+                points[LATE] = 0.0 - float(row["late_points_off"] or 0)
+                known[row["student_id"], row["lesson"]] = points
+        return known
+    except (OSError, ValueError, KeyError, TypeError):  # an instructor may have saved it in another way
+        return None
+
+
+def changes_since(known: Known, records: Sequence[Record]) -> list[Change]:
+    """Whose points are not those of the last run, by the judge, by hand or for handing in late; a first grade is none."""
+    changes = []
+    for record in records:
+        before = known.get((record.student_id, record.lesson or ""))
+        if before is None or not record.grades:
+            continue
+        now = {grade.name: grade.points for grade in record.grades} | {LATE: 0.0 - record.penalty}
+        changes += [
+            Change(record.student_id, record.student_name, record.lesson or "", name, before[name], points)
+            for name, points in now.items()
+            if name in before and plain(before[name]) != plain(points)
+        ]
+    return changes
+
+
+def write_changes(path: Path, changes: Sequence[Change], about: ClassList) -> None:
     """Who has other points than before this run, the losses first; no file where nobody has.
 
     Points off for handing in late are a row of their own, below zero.
     """
     path.unlink(missing_ok=True)
-    if changes:
-        rows = [
-            [c.student_id, c.student_name, c.lesson, c.exercise, plain(c.before), plain(c.after), plain(c.gain)]
-            for c in sorted(changes, key=lambda c: (c.gain, c.student_id))
-        ]
-        head = ["student_id", "student_name", "lesson", "exercise", "before", "after", "gain"]
-        # A loss is a number, not a formula.
-        write_table(path, head, [[*map(neutral, row[:-3]), *row[-3:]] for row in rows], as_it_came=True)
+    if not changes:
+        return
+    head = ["student_id", "student_name", "lesson", "exercise", "before", "after", "gain"]
+    rows = [
+        [*map(neutral, (c.student_id, c.student_name, c.lesson, c.exercise)), *map(plain, (c.before, c.after, c.gain))]
+        for c in sorted(changes, key=lambda c: (c.gain, c.student_id))
+    ]
+    if about.roster is not None:
+        head.insert(1, "id_number")
+        for row in rows:
+            row.insert(1, neutral(about.numbers.get((row[0], row[2]), "")))
+    write_table(path, head, rows, as_it_came=True)  # a loss is a number, not a formula
 
 
 def read_back(out: Path) -> tuple[list[Record], list[Submission]]:
@@ -447,7 +489,7 @@ class LessonStatistics:
     Attributes:
         max_points: of the exercises in which somebody has points; what nobody has been graded in yet is left out.
         waiting: the points of those left out.
-        totals: what each submission has of these so far.
+        totals: what each submission has of these so far, less the points off for handing in late.
         shares: the totals as parts of what each could have had so far: an answer that waits costs nothing.
     """
 
@@ -503,9 +545,9 @@ def lesson_statistics(lesson: str, group: Sequence[Record], titles: Text) -> Les
     totals, shares = [], []
     for record in group:
         counted = [g for g in record.grades if g.name in known and g.points is not None]
-        totals.append(round(sum(g.points or 0.0 for g in counted), 2))
+        totals.append(round(sum(g.points or 0.0 for g in counted) - record.penalty, 2))
         possible = sum(g.max_points for g in counted)
-        shares.append(totals[-1] / possible if possible else 0.0)
+        shares.append(max(totals[-1], 0.0) / possible if possible else 0.0)
     return LessonStatistics(lesson, titles, sum(known.values()), waiting, totals, shares, exercises)
 
 
@@ -525,6 +567,9 @@ def exercise_statistics(name: str, group: Sequence[Record]) -> ExerciseStatistic
         counts[column] += 1
         if grade.mistake is not None:
             made.setdefault(grade.message["en"], MistakeMade(grade.message)).records.append(record)
+        elif grade.error:
+            text = {language: words(language, "raised", error=grade.error) for language in LANGUAGES}
+            made.setdefault(text["en"], MistakeMade(text)).records.append(record)
         elif column in ("partial", "none") and grade.lines:
             others.append(record)
     mistakes = sorted(made.values(), key=lambda mistake: -len(mistake.records))
@@ -543,10 +588,11 @@ def column_of(grade: Grade) -> str:
 
 @dataclass
 class Message:
-    """What there is to say, and the exercises it is said of."""
+    """What there is to say, the exercises it is said of, and the line of code that it points to."""
 
     text: Text
     exercises: list[str] = field(default_factory=list)
+    code: str = ""
 
 
 @dataclass
@@ -569,7 +615,7 @@ class Look:
     def count(self) -> int:
         return sum(entry.count for entry in self.entries)
 
-    def add(self, record: Record | Submission, text: Text, exercise: str = "") -> None:
+    def add(self, record: Record | Submission, text: Text, exercise: str = "", code: str = "") -> None:
         """One entry for a student's lesson (or file that has none), one message for what is said of several exercises."""
 
         def key(of: Record | Submission) -> tuple[str, str]:
@@ -581,7 +627,7 @@ class Look:
             self.entries.append(entry)
         message = next((m for m in entry.messages if m.text == text), None)
         if message is None:
-            message = Message(text)
+            message = Message(text, code=code)
             entry.messages.append(message)
         message.exercises += [exercise] if exercise else []
 
@@ -619,9 +665,9 @@ def things_to_look_at(
             looks["fault"].add(record, reason_text(record.fault))
         for note in record.notes:
             looks["stopped"].add(record, note)
-        for found in record.unusual:
-            looks["unusual"].add(record, found)
-    for record in with_other_id(records):
+        for line in record.unusual:
+            looks["unusual"].add(record, line.text, code=line.code)
+    for record in with_other_id(records, about.roster):
         found = {lang: words(lang, "found id", id=record.notebook_id, source=record.source) for lang in LANGUAGES}
         looks["other id"].add(record, found)
     for member, claims in about.claimed:
@@ -637,7 +683,7 @@ def things_to_look_at(
     for record in about.missing:
         looks["missing"].add(record, reason_text(record.reason))
     for pair in about.alike:
-        name, share = f"{pair.other.student_name} ({pair.other.student_id})", percent(pair.share, 1)
+        name, share = f"{pair.other.student_name} ({about.shown_id(pair.other)})", percent(pair.share, 1)
         text = {lang: words(lang, "alike with", name=name, share=share) for lang in LANGUAGES}
         for exercise in pair.exercises:
             looks["alike"].add(pair.one, text, exercise)
@@ -654,14 +700,16 @@ def things_to_look_at(
     return [look for look in looks.values() if look.entries]
 
 
-def with_other_id(records: Sequence[Record]) -> list[Record]:
-    """Records from plain folders in whose notebook another student's id stands.
+def with_other_id(records: Sequence[Record], roster: Roster | None = None) -> list[Record]:
+    """Records in whose notebook another student's id stands: by the list of the class, where it knows the student.
 
-    Platforms have ids of their own, and so may a course that names folders in its own way: then nearly all differ.
+    Else by the names of plain folders. A course may name those in its own way: then nearly all differ.
     """
+    told = roster.typed_anothers(records) if roster is not None else {}
     plain_ones = [r for r in records if r.notebook_id and not r.platform]
-    other = [r for r in plain_ones if safe_id(r.notebook_id).casefold() != r.student_id.casefold()]
-    return other if 2 * len(other) <= len(plain_ones) else []
+    other = {id(r) for r in plain_ones if safe_id(r.notebook_id).casefold() != r.student_id.casefold()}
+    by_folder = other if 2 * len(other) <= len(plain_ones) else set()
+    return [r for r in records if told.get(id(r), id(r) in by_folder)]
 
 
 def class_page(
@@ -687,6 +735,7 @@ def class_page(
         "class.html.j2", language, records=[*records, *about.missing], href=href, shown_id=about.shown_id, counts=counts,
         lessons=statistics(records, lessons), looks=things_to_look_at(records, submissions, about),
         other_language=other, other_page=CLASS_PAGES[other], out=shlex.quote(str(out)),
+        submitted=out / "nbgrader/submitted",
     )  # fmt: skip
 
 

@@ -12,13 +12,14 @@ import csv
 import io
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-from autograder.pipeline.collect import Submission, safe_id
+from autograder.pipeline.collect import FROM_FILE_NAME, OF_NOBODY, Submission, names_nobody_known, safe_id
 from autograder.pipeline.records import Record
 from autograder.pipeline.whole import write_whole
 
@@ -113,22 +114,82 @@ class Roster:
     def files(self) -> tuple["Roster", ...]:
         return self.joined or (self,)
 
-    def member_of(self, record: Record | Submission) -> Member | None:
-        """Whose record it is: by the id that the file came with, by the one typed into the notebook, by what `find` found."""
-        ids = (record.student_id, record.notebook_id, record.listed)
-        return next(filter(None, map(self.member_with, ids)), None)
+    @cached_property
+    def by_id(self) -> dict[str, Member | None]:
+        """The member of each id; None where several have it."""
+        found: dict[str, Member | None] = {}
+        for member in self.members:
+            found.update({id_: None if id_ in found else member for id_ in member.ids})
+        return found
+
+    @cached_property
+    def by_platform_id(self) -> dict[tuple[str, str], Member | None]:
+        """The member of each id that a platform writes, by its kind. "plain": what a list of one's own holds."""
+        by_number = {member.number.casefold(): member for member in self.members}
+        found: dict[tuple[str, str], Member | None] = {}
+        for file in self.files:
+            for one in file.members:
+                member = by_number[one.number.casefold()] if self.joined else one
+                for id_ in one.ids if file.kind == "plain" else {one.platform_id}:
+                    found[file.kind, id_] = member if found.get((file.kind, id_), member) == member else None
+        return found
 
     def member_with(self, id_: str) -> Member | None:
-        found = [member for member in self.members if id_ and id_.casefold() in member.ids]
-        return found[0] if len(found) == 1 else None
+        return self.by_id.get(id_.casefold()) or self.by_id.get(safe_id(id_).casefold()) if id_ else None
 
-    def member_named(self, record: Record | Submission) -> Member | None:
+    def member_who_came(self, file: Record | Submission) -> Member | None:
+        """Whose the id is that the file came with.
+
+        A platform's number is looked for in the platform's own file: in another's the same number is somebody else's.
+        """
+        if not file.platform:
+            return self.member_with(file.student_id)
+        kind = file.platform if self.has(file.platform) else "plain"
+        return self.by_platform_id.get((kind, file.student_id.casefold()))
+
+    def has(self, kind: str) -> bool:
+        return any(file.kind == kind for file in self.files)
+
+    def not_on_it(self, files: Sequence[Record] | Sequence[Submission]) -> set[int]:
+        """Files (their `id()`) of whom the platform's own list does not hold: whatever they typed, it is not theirs.
+
+        Canvas's list knows all of its numbers. Moodle's worksheet knows those of one assignment, and so it is the lesson's own
+        where it holds at least half of its numbers: one who hands a lesson in at the wrong place does not make it that.
+        """
+        theirs = [file for file in files if file.platform and self.has(file.platform)]
+        unknown = [file for file in theirs if self.member_who_came(file) is None]
+        came = Counter(file.lesson for file in theirs if file.platform == "moodle")
+        lost = Counter(file.lesson for file in unknown if file.platform == "moodle")
+        return {id(file) for file in unknown if file.platform == "canvas" or 2 * lost[file.lesson] <= came[file.lesson]}
+
+    def whose(self, files: Sequence[Record] | Sequence[Submission]) -> dict[int, Member]:
+        """Whose each file is, by its `id()`: by the id that it came with, by the one typed into it, by what `find` found.
+
+        Where a platform named most files of a lesson, it decides: who came with their number has it alone, and whoever typed
+        it is a stranger. In folders of files students chose the names too: then all who say that they are a member claim it.
+        """
+        not_on_it = self.not_on_it(files)
+        handed_in = [file for file in files if file.status != "no submission"]
+        count = Counter(file.lesson for file in handed_in)
+        by_platform = Counter(file.lesson for file in handed_in if file.platform)
+        found, sure = dict[int, Member](), dict[tuple[Member, str | None], set[int]]()
+        for file in files:
+            if member := self.member_who_came(file):
+                found[id(file)] = member
+                if file.platform and 2 * by_platform[file.lesson] > count[file.lesson]:
+                    sure.setdefault((member, file.lesson), set()).add(id(file))
+            elif id(file) not in not_on_it and (
+                member := self.member_with(file.notebook_id) or self.member_with(file.listed)
+            ):
+                found[id(file)] = member
+        lesson = {id(file): file.lesson for file in files}
+        return {one: member for one, member in found.items() if one in sure.get((member, lesson[one]), {one})}
+
+    def member_named(self, file: Record | Submission) -> Member | None:
         """The only one with this name; nobody where an id says that it is somebody else's."""
-        if record.notebook_id or (record.platform == "canvas" and any(file.kind == "canvas" for file in self.files)):
+        if file.notebook_id or (not file.platform and len(re.findall(r"\d", file.student_id)) > 3):
             return None
-        if not record.platform and len(re.findall(r"\d", record.student_id)) > 3:
-            return None
-        names = both_orders(record.student_id) | both_orders(record.student_name)
+        names = both_orders(file.student_id) | both_orders(file.student_name)
         found = [member for member in self.members if names & both_orders(member.name)]
         return found[0] if len(found) == 1 else None
 
@@ -137,36 +198,52 @@ class Roster:
 
         A name counts where one on the list has it, and one student has handed in a lesson under it.
         """
-        claims: dict[tuple[Member, str | None], set[str]] = {}
         for file in files:
             file.listed = ""
-            if member := self.member_of(file) or self.member_named(file):
+        whose, not_on_it = self.whose(files), self.not_on_it(files)
+        named = {
+            id(file): member
+            for file in files
+            if id(file) not in whose and id(file) not in not_on_it and (member := self.member_named(file))
+        }
+        claims: dict[tuple[Member, str | None], set[str]] = {}
+        for file in files:
+            if member := whose.get(id(file)) or named.get(id(file)):
                 claims.setdefault((member, file.lesson), set()).add(file.student_id)
         for file in files:
-            if self.member_of(file) is None and (member := self.member_named(file)):
-                file.listed = member.number if len(claims[member, file.lesson]) == 1 else ""
-            member = self.member_with(file.student_id) or self.member_with(file.listed)
-            if member is not None and member.name != member.number:  # which stands for it in a list without names
-                file.student_name = member.name
+            member = named.get(id(file))
+            if member is not None and len(claims[member, file.lesson]) == 1:
+                file.listed = member.number
+            elif id(file) in whose:
+                member = self.member_who_came(file)
+            else:
+                member = None
+            if member is not None:
+                if member.name != member.number:  # which stands for it in a list without names
+                    file.student_name = member.name
+                file.reason = file.reason.replace(OF_NOBODY, FROM_FILE_NAME)
 
     def numbers(self, records: Sequence[Record]) -> dict[tuple[str, str | None], str]:
         """The student number of each record's student and lesson, where it is clear whose it is."""
         unclear = {id(r) for found in self.claims(records).values() if len(found) > 1 for r in found}
-        found = {(r.student_id, r.lesson): self.member_of(r) for r in records if id(r) not in unclear}
-        return {key: member.number for key, member in found.items() if member is not None}
+        whose = self.whose(records)
+        return {
+            (r.student_id, r.lesson): whose[id(r)].number for r in records if id(r) in whose and id(r) not in unclear
+        }
 
-    def claims(self, records: Iterable[Record]) -> dict[tuple[Member, str], list[Record]]:
+    def claims(self, records: Sequence[Record]) -> dict[tuple[Member, str], list[Record]]:
         """The graded records of each member and lesson. Several mean that somebody typed the number of somebody else."""
+        whose = self.whose(records)
         found: dict[tuple[Member, str], list[Record]] = {}
         for record in records:
-            member = self.member_of(record)
-            if member is not None and record.grades:
-                found.setdefault((member, record.lesson or ""), []).append(record)
+            if record.grades and id(record) in whose:
+                found.setdefault((whose[id(record)], record.lesson or ""), []).append(record)
         return found
 
     def missing(self, records: Sequence[Record]) -> list[Record]:
         """A row for each lesson that others handed in and a student of the roster did not."""
-        handed_in = {(self.member_of(record), record.lesson) for record in records}
+        whose = self.whose(records)
+        handed_in = {(whose.get(id(record)), record.lesson) for record in records}
         unclear = {member for member, lesson in handed_in if lesson is None}  # a file that could not be read
         lessons = sorted({record.lesson for record in records if record.lesson is not None and record.grades})
         return [
@@ -179,8 +256,30 @@ class Roster:
         ]
 
     def strangers(self, records: Sequence[Record]) -> list[Record]:
-        """Records of nobody on the roster."""
-        return [record for record in records if self.member_of(record) is None]
+        """Records of nobody on the roster; a file that names nobody is no stranger's."""
+        whose = self.whose(records)
+        return [record for record in records if id(record) not in whose and not names_nobody_known(record)]
+
+    def typed_anothers(self, records: Sequence[Record]) -> dict[int, bool]:
+        """Whether another student's id stands in the notebook, by the record's `id()`, wherever the list can tell.
+
+        An id that nobody on the list has may be a mistyped one. Where most have such ids, the list holds other ids than those
+        that are typed (e-mail addresses, say), and tells nothing.
+        """
+        whose = self.whose(records)
+        found: dict[int, bool] = {}
+        nobodys, known = [], 0
+        for record in records:
+            if not record.notebook_id:
+                continue
+            own, typed = self.member_who_came(record), self.member_with(record.notebook_id)
+            known += own is not None
+            if own is not None and typed is None:
+                nobodys.append(record)
+            elif own is not None or (typed is not None and whose.get(id(record)) != typed):
+                found[id(record)] = typed != own
+        found.update({id(record): 2 * len(nobodys) <= known for record in nobodys})
+        return found
 
 
 def read_rosters(paths: Iterable[Path]) -> list[tuple[bytes, Roster]]:

@@ -213,6 +213,7 @@ def test_options_reach_the_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert (asked["exercise"], asked["rosters"], asked["seed"]) == ("attend", lists, 3)
+    assert "graded now" not in result.stdout, "the line of the grader tells what became of the exercise"
     assert asked["limits"] == grading.LIMITS and asked["executor"] is None and "warning" not in result.stderr
     result = run("grade", tmp_path, "--out", tmp_path / "out", "--sandbox", "process")
     assert result.exit_code == 0 and result.stderr.startswith("warning: --sandbox process runs the code of every")
@@ -292,6 +293,19 @@ def test_make_hands_jupyter_its_options() -> None:
         assert words[words.index("lab") + 1 :][:3] == options.split()
 
 
+def test_make_shows_the_command_of_grade_in_one_line() -> None:
+    told = made("grade", "SUBMISSIONS=a.zip", "EXERCISE=attend").splitlines()
+    assert told[-1].endswith('-m autograder grade "a.zip" --out "grades" --exercise "attend"')
+    assert made("grade", "SUBMISSIONS=a.zip").splitlines()[-1].endswith('--out "grades"')
+
+
+def test_make_formgrader_says_that_a_folder_holds_no_class(tmp_path: Path) -> None:
+    call = ["make", "--no-print-directory", "-s", "-f", str(cli.ROOT / "Makefile"), "-o", ".venv/.instructor"]
+    done = subprocess.run([*call, "formgrader", "OUT=gradez"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0] == "error: gradez holds no graded class: grade one into it first"
+
+
 @pytest.mark.parametrize(
     ("words", "holds", "why"),
     [
@@ -300,7 +314,7 @@ def test_make_hands_jupyter_its_options() -> None:
         ((), "grades.csv", "{out} is not empty and holds no sample class"),
         (("SUBMISSION=a.zip", "ROSTER=class.csv"), "", "ROSTER given without SUBMISSIONS"),
         (("OUT={out}",), "", "OUT given without SUBMISSIONS"),
-        (("OUT={out}", "EXERCISE=attend", "SUBMISSIONS="), "grades.csv", "OUT EXERCISE given without SUBMISSIONS"),
+        (("OUT={out}", "EXERCISE=attend", "SUBMISSIONS="), "grades.csv", "OUT and EXERCISE given without SUBMISSIONS"),
         (("SUBMISSIONS=a.zip",), "grades.csv", ""),
         (("SUBMISSIONS=a.zip", "OUT={out}"), ".sample_class", "{out} holds the sample class"),
     ],

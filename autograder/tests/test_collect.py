@@ -20,7 +20,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.pipeline import pile as pile_module
 from autograder.pipeline.authoring import read_course
-from autograder.pipeline.collect import Submission, collect, safe_id
+from autograder.pipeline.collect import Submission, collect, names_nobody_known, safe_id
 from autograder.pipeline.drafts import CELL_LIMIT, is_stub, names_of, read_draft
 from autograder.pipeline.grading import LESSONS as LESSONS_OF_THE_COURSE
 from autograder.pipeline.pile import CollectError, File, copy_of
@@ -462,6 +462,33 @@ def test_flat_files_take_the_id_in_the_notebook_then_the_file_name_then_unknown(
     assert "taken from the file name" in rows["hw/02_qkv_carl.ipynb"].reason
     assert "No student id" in rows["hw/02_qkv (1).ipynb"].reason
     assert all(row.status == "ok" for row in rows.values())
+
+
+def test_a_stray_file_is_nobody_s(pile: Path, lessons: Path) -> None:
+    """What is no notebook and names neither a lesson nor a number, beside the files of a class; all else is somebody's."""
+    put(pile / "hw/ann.ipynb", handed_in(student="b111"))
+    put(pile / "hw/bo.ipynb", handed_in(student="b222"))
+    put(pile / "hw/carl.ipynb", handed_in())
+    stray = ["名單說明.docx", "readme.txt", "hw1.pdf", "grades 2026.xlsx", "20260301.docx", "list.csv"]
+    theirs = [
+        "B11901003.docx",
+        "陳大文 B11901004.pdf",
+        "s123.docx",
+        "02_qkv.docx",
+        "carl.docx",
+        "dana.zip",
+        "eve.ipynb",
+        "fay.ipynb.txt",
+    ]
+    for name in stray + theirs:
+        (pile / "hw" / name).write_bytes(b"?")
+    (pile / "hw" / "gus").mkdir()
+    (pile / "hw" / "gus" / "answer.docx").write_bytes(b"?")
+    rows = {row.source.removeprefix("hw/"): row for row in collect(pile, lessons)}
+    assert {name for name, row in rows.items() if names_nobody_known(row)} == {*stray}
+    assert rows["名單說明.docx"].reason == "It is a .docx file, not a notebook; a file of nobody known."
+    assert rows["carl.docx"].reason.endswith("student taken from the file name.")
+    assert {rows[name].status for name in stray + theirs} == {"unreadable"}
 
 
 @pytest.mark.parametrize(
@@ -1301,8 +1328,8 @@ def test_own_cells_stay_where_they_were_and_stubs_are_not_own(pile: Path, lesson
     notebook["cells"] += [code("torch.manual_seed(1)"), code("# nothing\n"), code("")]
     row = one(pile, lessons, notebook)
     ids = order(row)
-    assert own(row)[1:] == ["%cd /content\n!pip install x", "torch.manual_seed(1)"]
-    assert (ids[0], ids[ids.index("c-003") + 1], ids[-1]) == ("own-1", "own-2", "own-3")
+    assert own(row)[1:] == ["%cd /content\n!pip install x", "torch.manual_seed(1)", "# nothing\n"]
+    assert (ids[0], ids[ids.index("c-003") + 1], ids[-1]) == ("own-1", "own-2", "own-4")
     assert row.status == "ok"
 
 

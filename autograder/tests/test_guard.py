@@ -1,6 +1,7 @@
 """A forbidden call is seen while the answer runs and in its source; an allowed one never is."""
 
 import contextlib
+import re
 import time
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +14,9 @@ from torch import nn
 from autograder import get
 from autograder.guard import forbidden_in_source
 from autograder.pipeline.authoring import load_lesson, solved_notebook
-from autograder.syntax import MOST_SCANNED, TOO_LONG
-from autograder.unusual import TANGLED, unusual_in_source
+from autograder.pipeline.glossary import findings
+from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python
+from autograder.unusual import TANGLED, said, unusual_in_source
 from autograder.watch import ForbiddenCall, Sighting, find, set_trap, watch
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
@@ -316,6 +318,11 @@ ROUTES = {
     "a magic that runs a file": "%run tools.py",
     "a magic that writes a file": "%prun -T tools.py x = 1",
     "many magics": "%time 0\n" * 51 + "%time import gc",
+    "a name of torch set anew": "torch.allclose = torch.equal = lambda *a: True",
+    "a name of numpy set anew": "np.allclose: object = f",
+    "a method of torch set anew": "T = torch.Tensor\nT.__eq__ = f",
+    "a built-in set anew": "import builtins as b\nb.print, x = f, 1",
+    "a name of the course set anew": "import autograder\nfor autograder.check in (f,): pass",
     "many magics inside of a function": "def f():\n    %time with x: pass\n" + "%time 0\n" * 51,
 }  # fmt: skip
 
@@ -350,8 +357,46 @@ HONEST = [
     "import datetime\nprint(datetime.datetime.now(), datetime.time(1))\nfrom pathlib import Path\nPath('.').resolve()",
     "from autograder import check, judge, names\nprint(judge('attend', attend).points, names())",
     "text = 'a' + 'b' + '.' + 'c'\nprint('torch.' + 'nn')\nframe.query('loss < 1')",
+    "x.requires_grad = True\nlayer.weight.data = x\nx.grad = None\nself.torch = 1\nplt.rcParams['a'] = 1",
     "@property\ndef value(self): return 1\nnames = ['a']\nstart = time.time()",
 ]
+
+
+def test_a_name_set_anew_is_listed_with_its_line():
+    source = "import torch\ntorch.allclose = torch.equal = lambda *a: True\n"
+    assert unusual_in_source(source, scratch=True) == [
+        Sighting("torch.allclose = …", 2), Sighting("torch.equal = …", 2),
+    ]  # fmt: skip
+
+
+def test_what_is_listed_is_said_in_both_languages():
+    """Names and code are the same in both; what is said of them in English words has a Chinese twin."""
+    sources = [*ROUTES.values(), *UNUSUAL, "x" * 100_001, tangled()]
+    names = {sighting.name for source in sources for sighting in unusual_in_source(source, [SDPA])}
+    assert len(names) > 80 and TANGLED in names
+    for name in names:
+        assert said(name)["en"] == name
+        words = re.fullmatch(r"import \S+|[\w.]+ = …|%?[\w.]+|%", name) is None
+        assert (re.search("[\u3400-\u9fff]|「", said(name)["zh-TW"]) is not None) == words, name
+        assert not findings(said(name)["zh-TW"]), name
+    assert said("a subclass of Tensor")["zh-TW"] == "Tensor 的子類別"
+    assert said("“torch.ops.aten”")["zh-TW"] == "「torch.ops.aten」"
+    assert said("%time, whose code could not be read")["zh-TW"] == "%time，後面的程式碼讀不懂"
+
+
+@pytest.mark.parametrize(
+    "source, refused",
+    [
+        ("def f(x)\n    return x", True),
+        ("%time x = 1\nx = (", True),
+        ("x = 1", False),
+        ("%time x = (", False),  # the magic is run, and may print
+        ("%time 0\n" * 51 + "x = (", False),  # not read to its end here
+        ("-" * 5000 + "1", False),  # too deep for this interpreter's stack, perhaps not for another
+    ],
+)
+def test_what_python_refuses(source, refused):
+    assert is_no_python(source) == refused
 
 
 @pytest.mark.parametrize("source", HONEST)
@@ -483,8 +528,12 @@ def test_a_print_of_one_s_own_hands_on_what_it_gets():
 
 
 @pytest.mark.hostile
+def tangled() -> str:
+    return "def f():\n    a0 = torch\n" + "".join(f"    a{i % 3} = a{(i + 1) % 3}.x{i}\n" for i in range(300))
+
+
 def test_tangled_names_take_no_time_and_are_listed():
-    source = "def f():\n    a0 = torch\n" + "".join(f"    a{i % 3} = a{(i + 1) % 3}.x{i}\n" for i in range(300))
+    source = tangled()
     start = time.perf_counter()
     forbidden_in_source(source, [SDPA])
     assert TANGLED in [s.name for s in unusual_in_source(source, [SDPA])]

@@ -2,6 +2,7 @@
 
 import csv
 import inspect
+import random
 import zipfile
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -11,7 +12,7 @@ import pytest
 
 from autograder.exercise import get
 from autograder.pipeline import lms, report, roster, similar
-from autograder.pipeline.collect import Submission
+from autograder.pipeline.collect import OF_NOBODY, Submission
 from autograder.pipeline.records import Grade, Record
 from autograder.pipeline.roster import Roster, RosterError, parse
 from autograder.text import both
@@ -211,8 +212,8 @@ def test_who_is_missing_and_who_is_a_stranger() -> None:
     found = parse(MOODLE_EN.encode(), "x")
     by_number, typed = moodle("100001", "王小明", 3), record("hand in", "Lee", 3, typed="B02")
     stranger = record("zoe", "Zoe", 3)
-    members = [found.member_of(r) for r in (by_number, typed, stranger)]
-    assert [m.number if m else None for m in members] == ["b01", "b02", None]
+    whose = found.whose([by_number, typed, stranger])
+    assert (whose[id(by_number)].number, whose[id(typed)].number, id(stranger) in whose) == ("b01", "b02", False)
     absent = found.missing([by_number, typed, stranger, record("b01", "王小明", 1, SCALE)])
     assert [(r.student_id, r.lesson, r.status) for r in absent] == [
         ("100002", SCALE, "no submission"), ("100003", QKV, "no submission"), ("100003", SCALE, "no submission"),
@@ -542,6 +543,193 @@ def test_reports_tell_of_the_roster(tmp_path: Path) -> None:
     ) == 1
 
 
+# ------------------------------------------------------------------------------------------------- who is who
+
+PLAIN_OF_CLASS = "student_id,name\nb01,王小明\nb02,Ann Lee\nb03,Eve Wu\n"
+LISTS = {
+    "moodle": (MOODLE_EN,),
+    "canvas": (CANVAS,),
+    "plain": (PLAIN_OF_CLASS,),
+    "several": (MOODLE_EN, CANVAS, PLAIN_OF_CLASS),
+}
+# Who is on the list as b01 and as b02, and a stranger, as each platform names them.
+CAME = {
+    "moodle": (lambda typed: moodle("100001", "王小明", 6, typed=typed), lambda typed: moodle("100002", "Ann Lee", 3, typed=typed),
+               lambda typed: moodle("100009", "Zoe", 1, typed=typed)),
+    "canvas": (lambda typed: typed_in(canvas("9001", "Wang, Xiaoming", 6), typed),
+               lambda typed: typed_in(canvas("9002", "Lee, Ann", 3), typed), lambda typed: typed_in(canvas("9009", "Zoe", 1), typed)),
+    "plain": (lambda typed: record("b01", "王小明", 6, typed=typed), lambda typed: record("b02", "Ann Lee", 3, typed=typed),
+              lambda typed: record("zoe", "Zoe", 1, typed=typed)),
+}  # fmt: skip
+
+
+def typed_in(made: Record, typed: str) -> Record:
+    made.notebook_id = typed
+    return made
+
+
+def class_of(kind: str) -> Roster:
+    return roster.joined([parse(text.encode(), "x") for text in LISTS[kind]])
+
+
+def points_of(folder: Path, found: Roster, number: str = "b01") -> dict[str, str]:
+    """What each file for a platform has for a student of the list."""
+    column = {"gradebook.csv": (0, 2), f"moodle-{QKV}.csv": (2, 5), f"canvas-{QKV}.csv": (2, 5)}
+    ours = {file.kind for file in found.files}
+    result = {}
+    for name, (at, points) in column.items():
+        if name == "gradebook.csv" or name.split("-")[0] in ours:
+            path = folder / name
+            rows = table(path) if path.exists() else []
+            result[name.split("-")[0]] = next((row[points] for row in rows if row[at] == number), "")
+    return result
+
+
+FULL = {"gradebook.csv": "6", "moodle": "75", "canvas": "15"}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("files", ["moodle", "canvas", "plain"])
+@pytest.mark.parametrize("listed", ["moodle", "canvas", "plain", "several"])
+@pytest.mark.parametrize("thief", ["a stranger", "one of the class"])
+def test_who_types_another_s_id(tmp_path: Path, listed: str, files: str, thief: str) -> None:
+    """Where the platform's own list knows the platform's number, it decides, and only who typed the id is flagged.
+
+    Where students alone say who they are, nobody's points go to the platform before the instructor has decided.
+    """
+    found = class_of(listed)
+    ming, ann, zoe = CAME[files]
+    victim = ming("b01")
+    other = (zoe if thief == "a stranger" else ann)("b01")
+    records = [other, victim, (ann if thief == "a stranger" else zoe)("b02" if thief == "a stranger" else "b99")]
+    by_number = files != "plain" and listed in (files, "several")
+    one_of_two_folders = files == "plain" and thief == "one of the class"  # whose name says another
+    claimed = {m.number: rs for (m, _), rs in found.claims(records).items()}
+    flagged = report.with_other_id(records, found)
+    written_to = points_of(written(tmp_path, records, found), found)
+    if by_number or one_of_two_folders:
+        assert claimed["b01"] == [victim] and written_to == {name: FULL[name] for name in written_to}
+        assert other in flagged and victim not in flagged
+        assert (other in found.strangers(records)) == (thief == "a stranger")
+    else:
+        assert {id(r) for r in claimed["b01"]} == {id(victim), id(other)} and set(written_to.values()) == {""}
+        assert not {id(r) for r in found.strangers(records)} & {id(victim), id(other)}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("listed", ["moodle", "several"])
+def test_a_stranger_alone_gets_nobody_s_row(tmp_path: Path, listed: str) -> None:
+    """王小明 handed in nothing; the worksheet knows the numbers of all others."""
+    found = class_of(listed)
+    stranger, ann = moodle("100009", "王小明", 1, typed="b01"), moodle("100002", "Ann Lee", 3, typed="b02")
+    eve = moodle("100003", "Eve Wu", 3)
+    records = [stranger, ann, eve]
+    found.find(records)
+    assert found.strangers(records) == [stranger] and stranger.listed == "" and ann.student_name == "Ann Lee"
+    assert set(points_of(written(tmp_path, records, found), found).values()) == {""}
+    assert [row.status for row in found.missing(records)] == ["no submission"]
+
+
+def test_a_lesson_of_moodle_s_without_its_worksheet_goes_by_what_was_typed(tmp_path: Path) -> None:
+    """Also where one has handed it in as the lesson before: then the worksheet of that one knows a single number of many."""
+    found = parse(MOODLE_EN.encode(), "x")
+    ming, ann = moodle("200001", "王小明", 6, SCALE, typed="b01"), moodle("200002", "Ann Lee", 3, SCALE, typed="b02")
+    wrong_place = moodle("100003", "Eve Wu", 3, SCALE, typed="b03")
+    for records in ([ming, ann], [ming, ann, wrong_place]):
+        assert found.strangers(records) == [] and len(found.claims(records)) == len(records)
+    folder = written(tmp_path, [ming, ann], found)
+    assert [row[2] for row in table(folder / "gradebook.csv")] == [SCALE, "6", "3", ""]
+    assert [row[0] for row in table(folder / f"moodle-{SCALE}.csv")] == [
+        "Identifier",
+        "Participant 200001",
+        "Participant 200002",
+    ], "the worksheet of another assignment is none for these grades"
+
+
+@pytest.mark.hostile
+def test_a_platform_s_name_on_one_loose_file_decides_nothing(tmp_path: Path) -> None:
+    """In a folder of files a student may call theirs as a platform would, with the number of somebody else."""
+    found = class_of("canvas")
+    loose = [CAME["plain"][0]("b01"), CAME["plain"][1]("b02"), record("b03", "Eve Wu", 1)]
+    records = [*loose, canvas("9001", "Eve", 1)]
+    assert {m.number: len(made) for (m, _), made in found.claims(records).items()} == {"b01": 2, "b02": 1, "b03": 1}
+    late = [canvas("9001", "Wang", 6), canvas("9002", "Ann", 3), record("x", "Eve", 1, typed="b01")]
+    assert found.strangers(late) == [late[2]] and report.with_other_id(late, found) == [late[2]]
+    assert points_of(written(tmp_path, late, found), found) == {"gradebook.csv": "6", "canvas": "15"}
+
+
+def test_the_same_number_on_another_platform_is_somebody_else(tmp_path: Path) -> None:
+    """A worksheet of Moodle's says nothing of Canvas's numbers."""
+    found = parse(MOODLE_EN.replace("100001", "9001").encode(), "x")
+    ann = typed_in(canvas("9001", "Ann Lee", 3), "b02")
+    assert [member.number for member in found.whose([ann]).values()] == ["b02"]
+
+
+@pytest.mark.hostile
+def test_the_files_of_a_class_agree_on_whose_it_is(tmp_path: Path) -> None:
+    """王小明 came as Canvas calls him; the worksheet alone knows only the one who typed his id. No file believes that one."""
+    text = MOODLE_EN.replace("b01@x.tw", "w@y.tw")
+    exported = CANVAS.replace("b01@x.tw", "wang.login")
+    found = roster.joined([parse(one.encode(), "x") for one in (text, exported)])
+    records = [record("wang.login", "王小明", 6), record("elsewhere", "Eve", 1, typed="b01")]
+    assert [len(made) for made in found.claims(records).values()] == [2]
+    assert set(points_of(written(tmp_path, records, found), found).values()) == {""}
+
+
+@pytest.mark.parametrize("kind", ["moodle", "canvas"])
+def test_another_id_is_told_wherever_the_list_knows_the_student(kind: str) -> None:
+    found = class_of(kind)
+    ming, ann, _ = CAME[kind]
+    for typed in ("B01", "b01@x.tw", "Ｂ０１", " b01"):
+        assert report.with_other_id([ming(typed), ann("b02")], found) == [], typed
+    copied, mistyped = ming("b03"), ming("b77")
+    assert report.with_other_id([copied, ann("b02")], found) == [copied], "another's"
+    assert report.with_other_id([copied], found) == [copied], "though it is the only one"
+    assert report.with_other_id([mistyped, ann("b02")], found) == [mistyped], "nobody's"
+    assert report.with_other_id([ming("b77"), ann("b78"), ann("b02")], found) == [], "the list holds other ids"
+    assert report.with_other_id([ming(""), ann("b02")], found) == []
+    assert report.with_other_id([copied, ann("b02")]) == [], "without a list nobody knows"
+
+
+def test_a_file_of_nobody_known_is_no_student(tmp_path: Path) -> None:
+    """It keeps its row, and belongs to whom the list knows by that name."""
+
+    def stray(name: str) -> Record:
+        reason = f"It is a .docx file, not a notebook; {OF_NOBODY}."
+        return Record(name, name, QKV, "", f"{name}.docx", "unreadable", reason)
+
+    note, by_name, by_id = stray("名單說明"), stray("王小明"), stray("b02")
+    records = [record("b03", "Eve Wu", 3), note, by_name, by_id]
+    assert report.ClassList().students(records) == 1
+    found = class_of("plain")
+    found.find(records)
+    roster_in(tmp_path, PLAIN_OF_CLASS)
+    about = report.ClassList.read(tmp_path, records)
+    assert about.students(records) == 3 and about.strangers == [] and about.missing == []
+    assert (by_name.listed, by_name.reason) == (
+        "b01", "It is a .docx file, not a notebook; student taken from the file name.",
+    )  # fmt: skip
+    assert by_id.reason == by_name.reason and OF_NOBODY in note.reason
+    (look,) = report.things_to_look_at([note], [], about)
+    text = look.entries[0].messages[0].text
+    assert (look.kind, text["en"]) == (
+        "unread",
+        "It is a .docx file, not a notebook; a file of nobody known. (名單說明.docx)",
+    )
+    assert "不知道是誰的檔案" in text["zh-TW"]
+
+
+def test_a_stranger_who_copied_is_alike_with_whose_id_they_typed(tmp_path: Path) -> None:
+    """Two that are one student of the list are no pair; who only typed the id is somebody else."""
+    victim, ann = moodle("100001", "王小明", 2), moodle("100002", "Ann", 2)
+    stranger = moodle("100009", "Zoe", 2, typed="b01")
+    for made in (victim, stranger):
+        made.grades[0].answer = ODD
+    ann.grades[0].answer = OTHER
+    about = report.ClassList.read(roster_in(tmp_path, MOODLE_EN), [victim, stranger, ann])
+    assert [{p.one.student_id, p.other.student_id} for p in about.alike] == [{"100001", "100009"}]
+
+
 # ------------------------------------------------------------------------------------------------- alike
 
 ODD = """def attend(q, K, V):
@@ -602,12 +790,113 @@ def test_a_copy_more_hides_nothing(copies: int) -> None:
     assert len(entry.messages) == copies - 1
 
 
-def test_a_group_is_told_by_its_nearest_pairs() -> None:
+def test_a_group_is_told_by_the_pairs_that_share_most() -> None:
     a, b, c, d, e = (record(name, name, 2) for name in "abcde")
-    pairs = [similar.Pair(a, b, 0.92, ()), similar.Pair(a, c, 1.0, ()), similar.Pair(b, c, 0.95, ())]
-    pairs += [similar.Pair(d, e, 0.9, ()), similar.Pair(c, d, 0.91, ()), similar.Pair(a, e, 0.9, ())]
+    pairs = [similar.Pair(a, b, 0.92, (), 92), similar.Pair(a, c, 0.9, (), 300), similar.Pair(b, c, 0.95, (), 95)]
+    pairs += [similar.Pair(d, e, 0.9, (), 90), similar.Pair(c, d, 0.91, (), 91), similar.Pair(a, e, 1.0, (), 50)]
     kept = [(p.one.student_id, p.other.student_id) for p in similar.joined(pairs)]
     assert kept == [("a", "c"), ("b", "c"), ("c", "d"), ("d", "e")]
+
+
+def a_lesson(student: str, **answers: str) -> Record:
+    made = with_answer(student, "")
+    made.grades = [Grade(name, 2, 2, "full", both("", ""), answer=answer) for name, answer in answers.items()]
+    return made
+
+
+def own_code(seed: int, lines: int = 5) -> str:
+    """Code that is nobody else's."""
+    draw = random.Random(seed)
+    body = [
+        f"    x{k} = q {draw.choice('+-*/')} {draw.randint(1, 10**6)} {draw.choice('+-*/')} K" for k in range(lines)
+    ]
+    return "\n".join(["def f(q, K):", *body, "    return x0", ""])
+
+
+ENTROPY = """def entropy(p):
+    parts = [-(row * torch.log2(row)).sum() for row in p]
+    return torch.stack(parts, dim=0).reshape(-1) / len(parts)
+"""
+
+
+def test_a_copied_lesson_comes_before_three_lines_that_are_the_same() -> None:
+    """Two have four of five exercises letter for letter from one; what they share besides hides nothing."""
+    four, fifth = ("relevance", "attend", "attention_matrix", "self_attention"), "permutation_gap"
+    source = {name: own_code(k) for k, name in enumerate(four)}
+    group = [
+        a_lesson(f"other{i}", **{name: own_code(1000 + 10 * i + k) for k, name in enumerate((*four, fifth))})
+        for i in range(5)
+    ]
+    short = [a_lesson(name, **{fifth: ENTROPY}) for name in ("short1", "short2")]
+    ming = a_lesson("ming", **source, **{fifth: own_code(90)})
+    copies = [a_lesson(name, **source, **{fifth: own_code(91 + k)}) for k, name in enumerate(("li", "huang"))]
+    pairs = similar.similar_pairs([*short, *group, *copies, ming])
+    assert [(p.one.student_id, p.other.student_id, p.share, p.exercises) for p in pairs] == [
+        ("huang", "ming", 1.0, four), ("li", "huang", 1.0, four), ("short1", "short2", 1.0, (fifth,)),
+    ]  # fmt: skip
+    assert pairs[0].shared == pairs[1].shared > 4 * similar.LEAST > pairs[2].shared >= similar.LEAST
+    more = [a_lesson(f"copy{k}", **source, **{fifth: own_code(200 + k)}) for k in range(6)]
+    assert len(similar.similar_pairs([*group, *copies, ming, *more])) == 8, (
+        "copies of most of a lesson hide one another no more"
+    )
+
+
+def test_three_lines_of_a_lesson_that_is_one_s_own_are_no_pair() -> None:
+    group = [a_lesson(s, attend=ENTROPY, relevance=own_code(k)) for k, s in enumerate(("ann", "bob"))]
+    assert similar.similar_pairs(group) == []
+
+
+def test_what_is_called_of_a_library_counts_and_own_names_do_not() -> None:
+    renamed = ENTROPY.replace("parts", "z").replace("row", "r").replace("entropy", "my_own_function")
+    assert similar.fingerprints(renamed) == similar.fingerprints(ENTROPY)
+    of_math = "from math import log as log2\n" + ENTROPY.replace("torch.log2(row)", "log2(row)")
+    assert similar.fingerprints(of_math) != similar.fingerprints(of_math.replace("log as", "log10 as"))
+    assert similar.fingerprints(of_math) == similar.fingerprints(of_math.replace("log2", "ld"))
+    own = "class A:\n    def f(self):\n        self.sum = self.sum + 1 + 2 + 3\n"
+    assert similar.fingerprints(own) == similar.fingerprints(own.replace("self.sum", "self.total"))
+    wrong = ENTROPY.replace("log2", "log")
+    long = "".join(f"    y = p.exp() * {k} - p * {k}\n" for k in range(20))
+    for more, expected in (("", []), (long, [0.95])):
+        group = [
+            with_answer("ann", ENTROPY.replace("):\n", "):\n" + more)),
+            with_answer("bob", wrong.replace("):\n", "):\n" + more)),
+        ]
+        pairs = similar.similar_pairs(group)
+        assert [round(p.share, 2) for p in pairs] == expected, pairs
+
+
+def test_one_called_name_is_never_all_the_same_though_the_course_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the right one, `log` is the course's and taken away; all that is left of it stands in the wrong one too."""
+    right, rest = ENTROPY.replace("log2", "log"), own_code(7, lines=20)
+    monkeypatch.setattr(similar, "the_courses", lambda name: similar.fingerprints(right))
+    (pair,) = similar.similar_pairs([with_answer("ann", ENTROPY + rest), with_answer("bob", right + rest)])
+    assert pair.share == 0.99
+    (pair,) = similar.similar_pairs([with_answer("ann", right + rest), with_answer("bob", right + rest)])
+    assert pair.share == 1.0
+
+
+def test_nearly_all_is_not_all() -> None:
+    """Who differs in one sign of a long answer has not the same: 99.7% is no 100%."""
+    code = own_code(1, lines=300)
+    pairs = similar.similar_pairs([with_answer("ann", code), with_answer("bob", code + "    z = 1\n")])
+    assert [p.share for p in pairs] == [1.0], "all that the one has is in the other's"
+    pairs = similar.similar_pairs([with_answer("ann", code + "    z = q\n"), with_answer("bob", code + "    z = 1\n")])
+    assert [p.share for p in pairs] == [0.99]
+
+
+def test_the_list_of_the_class_names_who_is_alike(tmp_path: Path) -> None:
+    """Moodle's number says nothing to an instructor."""
+    made = [moodle("100001", "王小明", 2), moodle("100002", "Ann Lee", 2)]
+    for one in made:
+        one.grades[0].answer = ODD
+    about = report.ClassList.read(roster_in(tmp_path, MOODLE_EN), made)
+    (look,) = [look for look in report.things_to_look_at(made, [], about) if look.kind == "alike"]
+    assert look.entries[0].messages[0].text["en"] == "Ann Lee (b02): 100% the same"
+
+
+def roster_in(folder: Path, text: str) -> Path:
+    (folder / roster.FILE).write_text(text, encoding="utf-8")
+    return folder
 
 
 def test_what_the_course_itself_answers_is_no_pair() -> None:

@@ -104,7 +104,11 @@ def test_a_mended_exercise_is_judged_again_from_the_kept_answers(
         kept = load_tried(path, "attend")
         assert kept is not None
         save_tried(path, {"attend": replace(kept, plan=tried.plan)}, keep_others=True)
-    after = points(grade(pile, out, exercise="attend"))
+    lines: list[str] = []
+    after = points(grade(pile, out, exercise="attend", tell=lines.append))
+    assert lines == [
+        "attend judged anew for 3 students (3 from the answers kept, 0 run again); the points of 3 students changed, see changes.csv"
+    ]
     assert {s: p["attend"] for s, p in after.items()} == {"ann": 0.0, "bob": 2.0, "eve": 0.0}
     for student, now in after.items():
         assert {k: v for k, v in now.items() if k != "attend"} == {k: v for k, v in before[student].items() if k != "attend"}  # fmt: skip
@@ -127,13 +131,23 @@ def test_other_weights_need_no_run_and_other_inputs_only_that_exercise(
     mend(monkeypatch, "relevance", cases=(replace(cases[0], weight=5), *cases[1:]))
     with monkeypatch.context() as nothing_runs:
         nothing_runs.setattr(sandbox, "run", never)
-        assert points(grade(pile, out, exercise="relevance")) == before  # all or nothing was right
+        lines: list[str] = []
+        assert points(grade(pile, out, exercise="relevance", tell=lines.append)) == before  # all or nothing was right
+        assert points(grade(pile, out, exercise="relevance", tell=lines.append)) == before
+        assert lines == [
+            "relevance judged anew for 3 students (3 from the answers kept, 0 run again); nobody's points changed",
+            "relevance judged anew for 0 students, as it was for 3 (neither the exercise nor the answers have changed); "
+            "nobody's points changed",
+        ]
     jobs: list[sandbox.Job] = []
     really = sandbox.run
     monkeypatch.setattr(sandbox, "run", lambda job: jobs.append(job) or really(job))
     mend(monkeypatch, "relevance", cases=(replace(cases[0], draw=cases[1].draw), *cases[1:]))
     monkeypatch.setattr(grading, "course_fingerprint", lambda lesson="": "mended once more")
-    assert points(grade(pile, out, exercise="relevance")) == before
+    assert points(grade(pile, out, exercise="relevance", tell=lines.append)) == before
+    assert lines[2:] == [
+        "relevance judged anew for 3 students (0 from the answers kept, 3 run again); nobody's points changed"
+    ]
     assert len(jobs) == 3 and all(set(job.plan) == {"relevance"} for job in jobs)
     tried = load_tried(out / "answers/ann" / f"{LESSON}.json.gz", "attend")
     assert tried is not None and len(tried.seen) == len(get("attend").cases), "what is kept of the others stays"
@@ -160,7 +174,10 @@ def test_for_a_mended_exercise_no_file_takes_another_s_place(
         "eve/02_qkv.ipynb",
         "notes.txt",
     ]
-    assert lines == ["2 files are new or newer than what was graded: grade them without --exercise"]
+    assert lines == [
+        "2 files are new or newer than what was graded: grade them without --exercise",
+        "attend judged anew for 3 students (0 from the answers kept, 3 run again); the points of 2 students changed, see changes.csv",
+    ]
     with open(out / "changes.csv", encoding="utf-8-sig", newline="") as file:
         assert {row["exercise"] for row in csv.DictReader(file)} == {"attend"}
     monkeypatch.setattr(sandbox, "run", never)

@@ -17,7 +17,7 @@ from autograder.pipeline import collect, drafts, pile, rebuild, report, roster
 from autograder.pipeline.bookkeeping import ByHand
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.glossary import findings
-from autograder.pipeline.records import Grade, Line, Record
+from autograder.pipeline.records import Change, Grade, Line, Listed, Record
 from autograder.pipeline.report import ReportError, read_back, write_reports
 from autograder.pipeline.sandbox import STOPS, Limits, stop_text
 from autograder.pipeline.similar import Pair
@@ -510,6 +510,111 @@ def test_points_given_by_hand_win(a_class: Path, lessons: Path, monkeypatch: pyt
     assert row[8:13] == ["2.5", "5", "", "0.5", ""]  # half a point off for being late
     text = (a_class / f"feedback/s2/{LESSON}.html").read_text("utf-8")
     assert report.words("zh-TW", "set by hand") in text and report.words("zh-TW", "status waiting") not in text
+
+
+def changes(out: Path) -> list[list[str]]:
+    return table(out / "changes.csv") if (out / "changes.csv").exists() else []
+
+
+def test_each_report_tells_who_has_other_points_than_in_the_last(
+    a_class: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand, by the judge and for being late; a run in which nothing changed leaves no list of an earlier one."""
+    assert changes(a_class) == []
+    books = {"s2": ByHand({"attend": 2.0, "02_w1": 1.0}, penalty=0.5), "s5": ByHand({}, penalty=0.25)}
+    monkeypatch.setattr(report, "by_hand", lambda gradebook, student, lesson: books.get(student, ByHand({})))
+    write_reports(a_class, *read_back(a_class), lessons)
+    assert changes(a_class) == [
+        ["student_id", "student_name", "lesson", "exercise", "before", "after", "gain"],
+        ["s2", "王小明", LESSON, "(handed in late)", "0", "-0.5", "-0.5"],
+        ["s5", "Eve", LESSON, "(handed in late)", "0", "-0.25", "-0.25"],
+        ["s2", "王小明", LESSON, "02_w1", "", "1", "1"],
+        ["s2", "王小明", LESSON, "attend", "0", "2", "2"],
+    ]
+    write_reports(a_class, *read_back(a_class), lessons)
+    assert changes(a_class) == []
+    del books["s5"]
+    (a_class / "roster.csv").write_text("student_id,name\ns5,Eve\n")
+    write_reports(a_class, *read_back(a_class), lessons)
+    assert changes(a_class)[0][:2] == ["student_id", "id_number"]
+    assert changes(a_class)[1:] == [["s5", "s5", "Eve", LESSON, "(handed in late)", "-0.25", "0", "0.25"]]
+
+
+def test_late_points_of_a_first_submission_are_no_loss(
+    a_class: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records, files = read_back(a_class)
+    new = record("s7", "Gil", "en", *grades(attend("full", 3)))
+    monkeypatch.setattr(report, "by_hand", lambda book, student, lesson: ByHand({}, 0.4 if student == "s7" else 0.0))
+    write_reports(a_class, [*records, new], [*files, submission(new)], lessons)
+    assert changes(a_class) == []
+    row = next(row for row in table(a_class / "grades.csv") if row[0] == "s7")
+    assert (row[8], row[11]) == ("2.6", "0.4")
+
+
+@pytest.mark.parametrize("saved", [None, "student_id;points\ns1;3\n", "\udcff"])
+def test_without_the_last_table_the_run_itself_tells(a_class: Path, lessons: Path, saved: str | None) -> None:
+    """An instructor may have deleted grades.csv, or saved it in another way."""
+    (a_class / "grades.csv").unlink()
+    if saved is not None:
+        (a_class / "grades.csv").write_bytes(saved.encode("utf-8", "surrogateescape"))
+    write_reports(a_class, *read_back(a_class), lessons, [Change("s1", "Ada", LESSON, "attend", 1, 3)])
+    assert changes(a_class)[1:] == [["s1", "Ada", LESSON, "attend", "1", "3", "2"]]
+
+
+def test_the_mean_counts_points_off_for_being_late(lessons: Path) -> None:
+    """As the table of all submissions below it does."""
+    rows = [record("s1", "Ada", "en", attend("full", 3)), record("s2", "Bo", "en", attend("full", 3))]
+    rows[1].penalty = 0.5
+    (lesson,) = report.statistics(rows, lessons)
+    assert lesson.totals == [3, 2.5] == [row.points for row in rows] and lesson.mean == 2.75
+    rows[0].penalty = 4  # a rule of the instructor's own
+    assert report.statistics(rows, lessons)[0].shares == [0, pytest.approx(2.5 / 3)]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_line_to_read_stands_in_the_list_as_text(tmp_path: Path, lessons: Path, language: str) -> None:
+    ada = record("s1", "Ada", "en", attend("full", 3))
+    where = both("own cell 2, line 1: getattr", "自己加的第 2 個儲存格，第 1 行：getattr")
+    ada.unusual = [Listed(where, 'getattr(torch, "<script>\u202e")'), Listed(both("and 3 more lines", "另外還有 3 行"))]
+    ada.save(tmp_path / "out/records/s1" / f"{LESSON}.json")
+    assert Record.load(tmp_path / "out/records/s1" / f"{LESSON}.json") == ada
+    write_reports(tmp_path / "out", [ada], [submission(ada)], lessons)
+    text = (tmp_path / "out" / report.CLASS_PAGES[language]).read_text("utf-8")
+    code = '<code class="line">getattr(torch, &#34;&lt;script&gt;\u202e&#34;)</code>'
+    assert f"{where[language]}<br>{code}" in text and text.count('<code class="line">') == 1
+    folder = tmp_path / "out/nbgrader/submitted"
+    assert report.words(language, "how counted", folder=folder) in text
+    assert "code.line { unicode-bidi: isolate;" in text
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_an_answer_that_could_not_be_tried_is_named_by_its_error(tmp_path: Path, lessons: Path, language: str) -> None:
+    """Under the mistakes of the class; on the student's page the cases, of which each says the same, stay closed."""
+    rows = []
+    for student, error in (("s1", "SyntaxError"), ("s2", "SyntaxError"), ("s3", "NameError"), ("s4", "")):
+        grade = attend("none", 0)
+        grade.error, grade.message = error, both(f"It could not be tried: {error}: {student}.", f"{error}: {student}。")
+        rows.append(record(student, student, language, grade))
+    (lesson,) = report.statistics(rows, lessons)
+    made = {m.message[language]: [r.student_id for r in m.records] for m in lesson.exercises[0].mistakes}
+    assert made == {
+        report.words(language, "raised", error="SyntaxError"): ["s1", "s2"],
+        report.words(language, "raised", error="NameError"): ["s3"],
+    }
+    assert [r.student_id for r in lesson.exercises[0].others] == ["s4"]
+    write_reports(tmp_path / "out", rows, [], lessons)
+    cases = report.words(language, "cases", passed=0, total=2)
+    for student, is_open in (("s1", False), ("s4", True)):
+        page = (tmp_path / f"out/feedback/{student}/{LESSON}.html").read_text("utf-8")
+        assert (f"<details open>\n<summary>{cases}" in page) == is_open
+
+
+def test_code_goes_on_in_the_next_line_and_never_beyond_the_edge(a_class: Path) -> None:
+    css = (report.TEMPLATES / "page.css").read_text("utf-8")
+    (rule,) = re.findall(r"\npre \{(.*?)\n\}", css, re.DOTALL)
+    assert "white-space: pre-wrap" in rule and "overflow-wrap: anywhere" in rule and "overflow-x" not in rule
+    assert "tabindex" not in (a_class / f"feedback/s3/{LESSON}.html").read_text("utf-8")  # nothing to scroll
 
 
 def test_nothing_to_read_back(tmp_path: Path, a_class: Path) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import psutil
 import pytest
 import torch
@@ -14,11 +15,21 @@ from nbformat.v4 import new_code_cell, new_notebook
 from autograder import get, judge
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
-from autograder.pipeline.collect import Submission
-from autograder.pipeline.grading import Inputs, grade_submission, planned, seeds_for, unusual_lines
+from autograder.pipeline.collect import Submission, collect
+from autograder.pipeline.grading import (
+    LESSONS,
+    Inputs,
+    cells_to_run,
+    grade_submission,
+    planned,
+    seeds_for,
+    unusual_lines,
+)
 from autograder.pipeline.records import Record
+from autograder.pipeline.report import in_chinese
 from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
 from autograder.pipeline.worker import descendants
+from autograder.text import both
 from autograder.wire import dumps
 
 SHORT = Limits(cell_seconds=2.0, total_seconds=30.0)
@@ -338,7 +349,7 @@ def test_calling_what_does_it_all_gets_nothing(call: str) -> None:
 
 def said(record: Record) -> str:
     """All that the instructor is told of a record, beside its points."""
-    return "\n".join([record.reason, *(text["en"] for text in record.unusual)])
+    return "\n".join([record.reason, *(line.text["en"] for line in record.unusual)])
 
 
 @pytest.mark.hostile
@@ -568,7 +579,7 @@ def test_what_another_answer_s_cell_does_for_an_answer_is_listed() -> None:
         for name, source in sources.items():
             book = {"grade_id": f"answer-{name}", "solution": True}
             cells.append(new_code_cell(source, metadata={"nbgrader": book}))
-        return [text["en"] for text in unusual_lines(cells, [get(name) for name in sources])]
+        return [line.text["en"] for line in unusual_lines(cells, [get(name) for name in sources])]
 
     assert listed("def layer_norm(x, gamma, beta):\n    return helper(x)\n") == [
         "feed_forward, line 2: torch.layer_norm"
@@ -583,7 +594,78 @@ def test_honest_notebooks_are_not_listed() -> None:
 @pytest.mark.hostile
 def test_no_more_than_twenty_lines_are_listed() -> None:
     unusual = graded(own="import gc\n" * 50).unusual
-    assert len(unusual) == 21 and unusual[-1]["en"] == "and 30 more lines"
+    assert len(unusual) == 21 and unusual[-1].text["en"] == "and 30 more lines" and unusual[-1].code == ""
+
+
+def test_a_listed_line_stands_there_as_it_is() -> None:
+    """Numbered as Python counts lines, in one line, and not too long; the same in both languages."""
+    long = "torch.equal = lambda *a: True  # " + "so " * 50
+    record = graded(own=f'note = "\x0c"\n    \nimport torch\n{long}\n')
+    (line,) = record.unusual
+    assert line.text == both("own cell 1, line 4: torch.equal = …", "自己加的第 1 個儲存格，第 4 行：torch.equal = …")
+    assert len(line.code) == 100 and line.code[:-1] == long[:99] and line.code[-1] == "…"
+
+
+def test_own_cells_are_counted_as_they_stand_in_the_notebook(tmp_path: Path) -> None:
+    """One of comments alone too, as a student counts; in the notebook that the instructor is sent to as well."""
+    notebook = nbformat.reads((LESSONS / "en/02_qkv.ipynb").read_text("utf-8"), as_version=4)
+    own = ["# My notes.", "", "import gc\ngc.collect()", "# More.\nprint(1)"]
+    notebook.cells[5:5] = [new_code_cell(source) for source in own]
+    nbformat.write(notebook, tmp_path / "b01.ipynb")
+    (row,) = collect(tmp_path, LESSONS)
+    assert row.notebook is not None
+    cells = list(cells_to_run(row.notebook))
+    assert [line.text["en"] for line in unusual_lines(cells, [])] == ["own cell 2, line 1: import gc"]
+    kept = [cell.source for cell in row.notebook.cells if "student" in cell.metadata.get("tags", [])]
+    assert kept == [source for source in own if source]
+
+
+def test_a_syntax_error_is_told_once_and_is_no_code_to_read() -> None:
+    record = graded("def relevance(q, K)\n    return K @ q\n", own="x = (1,\n")
+    grade = record.grades[0]
+    assert points(record) == OTHERS_ONLY and (grade.status, grade.error) == ("none", "SyntaxError")
+    assert grade.message == both(
+        "It could not be tried: SyntaxError: expected ':' (line 1).",
+        "這題沒辦法執行：SyntaxError: expected ':'（第 1 行）。",
+    )
+    assert len(grade.lines) > 5
+    assert all(line.difference == both("not tried.", "沒有執行到。") for line in grade.lines)
+    assert "def relevance(q, K)" in grade.printed and "SyntaxError" not in grade.printed
+    assert record.notes == [
+        both("Own cell 1 stopped: SyntaxError: incomplete input (line 1)", "自己加的第 1 個儲存格停了下來：SyntaxError: incomplete input（第 1 行）")
+    ]  # fmt: skip
+    assert record.unusual == []
+
+
+def test_what_a_cell_printed_and_died_of_is_shown_once() -> None:
+    record = graded(attend=RIGHT["attend"] + "print('so far')\n1 / 0\n")
+    assert points(record) == FULL
+    assert record.grades[1].printed.startswith("so far\n") and record.grades[1].printed.count("division by zero") == 1
+    grade = graded(attend="print('so far')\n1 / 0\n" + RIGHT["attend"]).grades[1]
+    assert grade.message["en"] == "It could not be tried: ZeroDivisionError: division by zero (line 2)."
+    assert "so far" in grade.printed and "division by zero" not in grade.printed
+    assert grade.error == "ZeroDivisionError"
+
+
+@pytest.mark.hostile
+def test_text_that_is_no_python_and_runs_all_the_same_is_listed() -> None:
+    """IPython can be taught to read it: then the line that teaches it is listed, and so is the cell."""
+    teach = "import IPython\nIPython.get_ipython().input_transformers_post.append(lambda lines: ['x = 1\\n'])\n"
+    handed_in = submission(own=teach)
+    assert handed_in.notebook is not None
+    handed_in.notebook.cells.append(new_code_cell("gibberish (((", metadata={"tags": ["student"]}))
+    record = grade_submission(handed_in, seeds_for(handed_in, INPUTS), SHORT).record
+    assert "own cell 1, line 2: IPython.get_ipython" in said(record)
+    assert "own cell 2, line 1: code that cannot be read as Python" in said(record)
+
+
+@pytest.mark.hostile
+def test_an_interpreter_ended_in_an_own_cell_or_an_answer_is_told_in_the_row() -> None:
+    record = graded(own="import os\nos._exit(0)\n", attend="import os\nos._exit(0)\n")
+    assert record.reason.strip().split(". ") == ["Stopped within own cells: 1", "Stopped within the answer of: attend."]
+    assert in_chinese(record.reason.strip()) == (
+        "自己加的儲存格執行到一半就中斷，編號：1。作答的儲存格執行到一半就中斷：attend。"
+    )
 
 
 # ------------------------------------------------------------------------------------------------- breaking things
@@ -716,7 +798,9 @@ def test_an_endless_loop_in_one_case_keeps_the_cases_before_it() -> None:
     record = graded(source)
     earned = points(record)
     assert 0 < (earned["relevance"] or 0) < 1 and earned["attend"] == 2.0
-    assert any("longer than 2 s" in (line.difference or {}).get("en", "") for line in record.grades[0].lines)
+    grade = record.grades[0]
+    assert grade.message["en"] == "It could not be tried: this cell ran longer than 2 s."
+    assert [line.difference["en"] for line in grade.lines if line.difference][-1] == "not tried."
 
 
 @pytest.mark.hostile

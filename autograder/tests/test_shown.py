@@ -15,7 +15,7 @@ from nbgrader.api import Gradebook
 from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.pipeline import grading, report
-from autograder.pipeline.bookkeeping import Books
+from autograder.pipeline.bookkeeping import Books, names_in_formgrader
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.records import Grade, Record
 from autograder.pipeline.shown import markdown2html
@@ -176,6 +176,17 @@ def test_a_name_is_no_markup_in_formgrader(books: Books, tmp_path: Path) -> None
         names = {"first_name": student.first_name, "last_name": student.last_name}
     assert names["first_name"] == "Eve" and names["last_name"].endswith("O'Neil 王小明")
     assert "<" not in names["last_name"] and '"' not in names["last_name"]
+
+
+def test_a_name_of_one_word_begins_with_no_comma_in_formgrader() -> None:
+    """It shows "last, first"."""
+
+    def shown(name: str) -> str:
+        first, last = names_in_formgrader(name, "1234501")
+        return f"{last}, {first}"
+
+    assert shown("王小明") == "王小明, 1234501" and shown("Emma van Dyke") == "van Dyke, Emma"
+    assert shown(" <b> ") == "b, 1234501" and shown("<>") == "1234501, 1234501"
 
 
 @pytest.mark.hostile
