@@ -6,11 +6,13 @@ forbidden thing. What runs is watched too (watch.py); what else an instructor ma
 
 import ast
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from autograder.classes import methods_in, themselves
 from autograder.syntax import (
     USUAL_IMPORTS,
+    Function,
     is_call_of,
     is_magic,
     meanings_in,
@@ -22,6 +24,7 @@ from autograder.syntax import (
     with_parents,
     words,
 )
+from autograder.usual import USUAL_DUNDERS
 from autograder.watch import Sighting
 
 # The course's own code is never an answer to the course's own questions; drawing with it is fine.
@@ -44,7 +47,6 @@ BACK_DOORS = (
     "torch.jit.*",
     "torch.Tensor.grad_fn",
 )
-USUAL_DUNDERS = words("__init__ __version__ __name__ __doc__ __file__ __post_init__ __all__ __main__")
 ALWAYS_ALLOWED = ("course_lib.plots",)
 
 
@@ -56,7 +58,7 @@ def forbidden_in_source(
     Args:
         source: the cell or function of the answer.
         forbidden: dotted names; "x.*" takes everything below x; "torch.Tensor.m" takes any method call `.m(…)`.
-        context: other code of the notebook, whose imports and assignments give names their meaning.
+        context: the notebook's code up to where the answer is tried; its imports and assignments give names their meaning.
         answers: names that the cell gives its answers; only what these reach counts then, a comparison beside them not.
     """
     tree = parsed(source)
@@ -68,13 +70,15 @@ def forbidden_in_source(
     # What another cell calls so matters only where this one means the same: not its own functions, not its locals.
     own = defined_at_the_top(tree) - USUAL_IMPORTS.keys()
     seen = {name for part in parts for name in part.wants} - own
+    seen -= defined_at_last(elsewhere)
     known = {name: several for name, several in meanings_of_code(context).items() if name in seen}
     meanings, methods = meanings_in(used, known), methods_in(tree) | methods_in(elsewhere)
+    selves = themselves(used)
     shows = shown_by(tree) & shown_by(elsewhere)
     names, allowed = Forbidden([*forbidden, *ALWAYS_FORBIDDEN, *BACK_DOORS]), Forbidden(ALWAYS_ALLOWED)
     found: list[Sighting] = []
     for node, parent in with_parents(used):
-        for dotted in names_of(node, meanings, methods):
+        for dotted in names_of(node, meanings, methods if own_object(node, selves) else set()):
             if allowed.has(dotted) or only_shown(node, parent, shows):
                 continue
             if names.has(dotted):
@@ -86,6 +90,23 @@ def forbidden_in_source(
 def defined_at_the_top(tree: ast.Module) -> set[str]:
     """Functions and classes of a cell."""
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+
+
+def defined_at_last(tree: ast.Module) -> set[str]:
+    """Names that code gives to a function or class of its own after whatever else it called so."""
+    last: dict[str, bool] = {}
+    for statement in tree.body:
+        own = isinstance(statement, ast.FunctionDef | ast.ClassDef) and not statement.decorator_list
+        for part in plain(ast.Module([statement], [])):
+            last.update({name: own and name == getattr(part, "name", "") for name in names_bound(part, set())})
+    anytime = {name for node in ast.walk(tree) if isinstance(node, ast.Global) for name in node.names}
+    return {name for name, own in last.items() if own} - anytime
+
+
+def own_object(node: ast.AST, selves: Mapping[int, object]) -> bool:
+    """Whether an attribute may be one of the student's own objects: `self` is one in a method, not in any function."""
+    root = node.value if isinstance(node, ast.Attribute) else None
+    return not isinstance(root, ast.Name) or root.id != "self" or id(root) in selves
 
 
 SHOWS = words("print bool str repr type isinstance")
@@ -116,17 +137,6 @@ def only_shown(node: ast.AST, parent: ast.AST, shows: set[str]) -> bool:
         or isinstance(parent, ast.FormattedValue)
         or (isinstance(parent, ast.Compare) and all(isinstance(sign, ast.Is | ast.IsNot) for sign in parent.ops))
     )
-
-
-def methods_in(tree: ast.Module) -> set[str]:
-    """Methods of the classes in a piece of code, and what they keep in `self`: `tools.softmax(x)` may well be one."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            found |= {inner.name for inner in node.body if isinstance(inner, ast.FunctionDef)}
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and root_of(node) == {"self"}:
-            found.add(node.attr)
-    return found
 
 
 @dataclass(frozen=True)
@@ -220,7 +230,6 @@ def names_bound(statement: ast.stmt, imported: set[str]) -> set[str]:
     return bound
 
 
-Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Loop = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
@@ -246,15 +255,18 @@ def names_wanted(statement: ast.stmt) -> set[str]:
     everything = list(ast.walk(statement))
     if any(is_magic(node) for node in everything):  # what it runs meets names in a way of its own
         return {node.id for node in everything if isinstance(node, ast.Name)}
-    wanted: set[str] = set()
+    shared = {name for node in everything if isinstance(node, ast.Global) for name in node.names}
+    return shared | {name.id for name in free_names(statement)}
+
+
+def free_names(statement: ast.AST) -> Iterator[ast.Name]:
+    """Where a statement means a name of its cell, not one of a function's own."""
     waiting: list[tuple[ast.AST, Scope | None]] = [(statement, None)]
     while waiting:
         node, own = waiting.pop()
         if isinstance(node, ast.Name):
             if own is None or not own.has(node.id):
-                wanted.add(node.id)
-        elif isinstance(node, ast.Global):
-            wanted.update(node.names)
+                yield node
         elif isinstance(node, Function):
             given = node.args
             outside = [*given.defaults, *filter(None, given.kw_defaults)]
@@ -275,7 +287,6 @@ def names_wanted(statement: ast.stmt) -> set[str]:
             waiting += [(part, inner) for part in (*results, first.target, *first.ifs, *others)]
         else:
             waiting += [(child, own) for child in ast.iter_child_nodes(node)]
-    return wanted
 
 
 def locals_of(body: list[ast.AST]) -> tuple[set[str], set[str]]:

@@ -8,6 +8,7 @@ import ast
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from autograder.guard import forbidden_in_source
 from autograder.observe import Observation, observe, refuse_inside
 from autograder.syntax import parsed
 from autograder.text import Text, both
-from autograder.watch import Sighting
+from autograder.watch import UNSEEN, Sighting
 
 
 def judge(name: str, answer: Any, seed: int = 0) -> Verdict:
@@ -167,7 +168,11 @@ def forbidden_sentence(sightings: Sequence[Sighting]) -> Text:
         return name + (word.format(s.line) if s.line else "")
 
     en = ", ".join(line(s, s.name, " (line {})") for s in sightings)
-    zh = "、".join(line(s, s.name.replace("the course's own ", "課程自己的 "), "（第 {} 行）") for s in sightings)
+    chinese = {"the course's own ": "課程自己的 ", UNSEEN: "（評分程式看不到它裡面執行了什麼）"}
+    zh = "、".join(
+        line(s, reduce(lambda name, words: name.replace(*words), chinese.items(), s.name), "（第 {} 行）")
+        for s in sightings
+    )
     return both(
         f"Not allowed in this exercise: {en}. It gets no points until that is gone.",
         f"這題不能使用：{zh}。移除之後才會計分。",

@@ -18,6 +18,18 @@ from torch.func import functional_call as stateless
 from autograder.meter import Meter
 from autograder.watch import ForbiddenCall, Sighting, watch
 
+# What is used after an answer has run, bound before: a student may have given these names to something else.
+is_grad_enabled, set_grad_enabled, equal, derivatives = (
+    torch.is_grad_enabled, torch.set_grad_enabled, torch.equal, torch.autograd.grad,
+)  # fmt: skip
+get_default_dtype, set_default_dtype = torch.get_default_dtype, torch.set_default_dtype
+initial_seed, manual_seed, get_rng_state, set_rng_state = (
+    torch.initial_seed, torch.manual_seed, torch.get_rng_state, torch.set_rng_state,
+)  # fmt: skip
+clone, detach, numel, to = Tensor.clone, Tensor.detach, Tensor.numel, Tensor.to
+cpu, contiguous, reshape, view = Tensor.cpu, Tensor.contiguous, Tensor.reshape, Tensor.view
+
+TENSORS = (Tensor, torch.nn.Parameter)  # and no class of a student's, whose attributes may be code
 NUMBERS = (bool, int, float, str, type(None))
 CUT_OFF = "cut off from the inputs"
 OTHER_SHAPE = "the result has another shape"
@@ -159,7 +171,7 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
     value: Any = None
     error: str | None = None
     meter = Meter(list(tensors_in([args, kwargs]))) if call.metered else None
-    with settings_kept() as changed_settings, watch(forbidden, sightings), torch.enable_grad():
+    with watch(forbidden, sightings), settings_kept() as changed_settings, torch.enable_grad():
         token = running.set(True)
         try:
             with meter or nullcontext():
@@ -175,12 +187,19 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
             error = describe(problem)
         finally:
             running.reset(token)
-    changed_inputs = tuple(changed(call.args, args)) + tuple(changed(call.kwargs, kwargs))
+        # Written down before anything of the student's can run unwatched: a backward pass of their own does.
+        changed_inputs: tuple[str, ...] = ()
+        kept: Any = None
+        try:
+            changed_inputs = (*changed(call.args, args), *changed(call.kwargs, kwargs))
+            kept = None if error is not None else captured(value)
+        except Exception as problem:  # keys of a dictionary may compare themselves in a way of their own
+            error = error or describe(problem)
     gradients, gradient_error = None, None
     if error is None and wants_gradients:
         gradients, gradient_error = differentiate(value, call.cotangents or (), [*leaves(args), *leaves(kwargs)])
     return Observation(
-        value=None if error is not None else captured(value),
+        value=kept,
         error=error,
         changed_inputs=changed_inputs,
         changed_settings=tuple(changed_settings),
@@ -236,52 +255,47 @@ def changed(before: Any, after: Any) -> Iterator[str]:
 
 def differs(old: Any, new: Any) -> bool:
     if isinstance(old, Tensor):
-        if not isinstance(new, Tensor) or new.shape != old.shape or new.dtype != old.dtype:
+        if type(new) not in TENSORS or new.shape != old.shape or new.dtype != old.dtype:
             return True
-        return not torch.equal(bits(old), bits(new))
+        return not equal(bits(old), bits(new))
     if isinstance(old, tuple | list):
-        return not isinstance(new, tuple | list) or len(old) != len(new) or any(map(differs, old, new))
+        return type(new) not in (tuple, list) or len(old) != len(new) or any(map(differs, old, new))
     if isinstance(old, dict):
-        return not isinstance(new, dict) or old.keys() != new.keys() or any(differs(old[k], new[k]) for k in old)
+        return type(new) is not dict or old.keys() != new.keys() or any(differs(old[k], new[k]) for k in old)
     return old is None and new is not None
 
 
 def bits(x: Tensor) -> Tensor:
     """The raw bytes of `x`, so that NaN equals NaN."""
-    return x.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return view(reshape(contiguous(cpu(detach(x))), -1), torch.uint8)
 
 
 @contextmanager
 def settings_kept() -> Iterator[list[str]]:
     """Notice and undo changes of torch's default dtype, gradient mode and seed."""
-    dtype, grad, seed, state = (
-        torch.get_default_dtype(),
-        torch.is_grad_enabled(),
-        torch.initial_seed(),
-        torch.get_rng_state(),
-    )
+    dtype, grad, seed, state = get_default_dtype(), is_grad_enabled(), initial_seed(), get_rng_state()
     noticed: list[str] = []
     try:
         yield noticed
     finally:
-        if torch.get_default_dtype() != dtype:
+        if get_default_dtype() != dtype:
             noticed.append("default dtype")
-            torch.set_default_dtype(dtype)
-        if torch.is_grad_enabled() != grad:
+            set_default_dtype(dtype)
+        if is_grad_enabled() != grad:
             noticed.append("gradient mode")
-            torch.set_grad_enabled(grad)
-        if torch.initial_seed() != seed:
+            set_grad_enabled(grad)
+        if initial_seed() != seed:
             noticed.append("seed")
-            torch.manual_seed(seed)
-            torch.set_rng_state(state)
+            manual_seed(seed)
+            set_rng_state(state)
 
 
 def captured(value: Any, depth: int = 0) -> Any:
     """`value` reduced to tensors, numbers and tuples; anything else becomes `Opaque`."""
-    if type(value) in (Tensor, torch.nn.Parameter):
-        if value.layout != torch.strided or value.numel() > LARGEST_OUTPUT:
-            return Opaque(f"torch.Tensor ({value.numel():,}, {value.layout})")
-        return value.detach().clone()
+    if type(value) in TENSORS:
+        if value.layout != torch.strided or numel(value) > LARGEST_OUTPUT:
+            return Opaque(f"torch.Tensor ({numel(value):,}, {value.layout})")
+        return clone(detach(value))
     if type(value) in NUMBERS:
         return value
     if type(value) in (tuple, list) and depth < 4 and len(value) <= 64:
@@ -290,12 +304,12 @@ def captured(value: Any, depth: int = 0) -> Any:
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
+    if type(value) in TENSORS:
         yield value
-    elif isinstance(value, tuple | list):
+    elif type(value) in (tuple, list):
         for item in value:
             yield from tensors_in(item)
-    elif isinstance(value, dict):
+    elif type(value) is dict:
         for item in value.values():
             yield from tensors_in(item)
 
@@ -313,9 +327,7 @@ def differentiate(
     if not wanted:
         return None, CUT_OFF
     try:
-        grads = torch.autograd.grad(
-            [y for y, _ in wanted], inputs, [w.to(y.dtype) for y, w in wanted], allow_unused=True
-        )
+        grads = derivatives([y for y, _ in wanted], inputs, [to(w, y.dtype) for y, w in wanted], allow_unused=True)
     except Exception as problem:  # e.g. an in-place change that autograd cannot undo
         return None, describe(problem)
-    return tuple(None if g is None else g.detach().clone() for g in grads), None
+    return tuple(None if g is None else clone(detach(g)) for g in grads), None

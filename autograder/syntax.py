@@ -29,6 +29,8 @@ USUAL_MAGICS = CODE_MAGICS | words(
     pinfo2 psearch xmode colors history hist doctest_mode
     """
 )
+Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+USUAL_EXTENSIONS = words("autoreload tensorboard memory_profiler line_profiler")  # any other module would be imported
 MOST_MEANINGS = 8  # of one name; nobody's honest code comes near
 USUAL_IMPORTS = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "np": "numpy", "math": "math"}
 
@@ -193,6 +195,10 @@ def open_magics(tree: ast.Module, depth: int) -> None:
         if not (is_magic(node) and isinstance(node, ast.Call) and end_of(node.func) in MAGICS):
             continue
         name, *texts = (a.value if isinstance(a, ast.Constant) else None for a in node.args)
+        line = texts[0] if texts else None  # what follows it in a cell magic stays as it is
+        expanded = name == "capture" or name not in CODE_MAGICS
+        if name not in USUAL_MAGICS or (expanded and not (isinstance(line, str) and harmless(name, line))):
+            unread.append(Sighting(f"%{name!s}", node.lineno))
         if name in CODE_MAGICS:
             for text in texts:
                 inner = opened(text, depth) if isinstance(text, str) else None
@@ -202,9 +208,20 @@ def open_magics(tree: ast.Module, depth: int) -> None:
                 ast.increment_lineno(inner, node.lineno - 1)
                 tree.body += inner.body
                 unread += [Sighting(s.name, s.line + node.lineno - 1) for s in inner.unread]  # type: ignore[attr-defined]
-        elif name not in USUAL_MAGICS:
-            unread.append(Sighting(f"%{name!s}", node.lineno))
     tree.unread = unread  # type: ignore[attr-defined]
+
+
+def harmless(name: str, text: str) -> bool:
+    """Whether what stands behind a magic runs no code: IPython evaluates `{…}`, `$…` and what %config sets."""
+    if "{" in text or "$" in text:
+        return False
+    if name == "config":
+        _, _, value = text.partition("=")
+        with suppress(SyntaxError, ValueError):
+            ast.literal_eval(value.strip() or "None")
+            return True
+        return False
+    return name not in ("load_ext", "reload_ext") or text.strip() in USUAL_EXTENSIONS
 
 
 def opened(text: str, depth: int) -> ast.Module | None:

@@ -1,20 +1,25 @@
-"""What an instructor may like to read in a student's code: words that no honest answer needs. They cost no points."""
+"""What an instructor may like to read in a student's code: names that honest answers do not usually use. They cost no points."""
 
 import ast
-import importlib
-import importlib.util
-import os
+import builtins
+import enum
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from types import CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType, TracebackType
+from typing import Any
 
-from autograder.guard import BACK_DOORS, USUAL_DUNDERS, Forbidden, only_shown, shown_by
+from autograder.classes import REGISTERS, classes_in, defined_by, methods_of, themselves
+from autograder.guard import BACK_DOORS, Forbidden, free_names, only_shown, shown_by
 from autograder.syntax import (
     MAGICS_UNREAD,
     MOST_SCANNED,
     TOO_LONG,
+    USUAL_IMPORTS,
+    Function,
     dotted_names,
     end_of,
     has_plain_text,
@@ -22,153 +27,222 @@ from autograder.syntax import (
     is_magic,
     meanings_in,
     parsed,
-    root_of,
     unread_magics,
     with_parents,
-    words,
 )
 from autograder.text import Text, both
-from autograder.watch import Sighting, private_to_torch
-
-# Not forbidden, but an instructor may like to read code that reaches for them: words that no honest answer needs. They
-# lead around the watch, to the grader, or to names that are put together at run time.
-UNUSUAL = words(
-    """
-    ops _ops _C library jit compile fx overrides _python_dispatch cpp_extension CompilationUnit
-    apply_ map_ map2_ as_subclass _make_subclass _make_wrapper_subclass TorchFunctionMode TorchDispatchMode
-    DisableTorchFunction DisableTorchFunctionSubclass saved_tensors_hooks register_hook grad_fn next_functions forward_ad
-    dlpack to_dlpack from_dlpack attrgetter methodcaller resolve_name getattr setattr delattr vars globals locals eval
-    exec modules _getframe currentframe settrace setprofile tb_frame f_back f_locals f_globals f_code f_builtins
-    gi_frame cr_frame cell_contents run_cell run_code user_ns torch sys os _sys _os builtins importlib pkgutil
-    ctypes ctypeslib gc inspect threading _thread asyncio to_thread concurrent multiprocessing subprocess runpy timeit
-    _exit fork kill dup dup2 write_text write_bytes FileIO parallel_apply parallel_backend
-    get_field format_field get_value convert_field vformat get_type_hints ForwardRef singledispatch singledispatchmethod
-    make_dataclass runtime_checkable register import_item import_string resolve runstring unsafe_eval read_pickle ev ex
-    InteractiveShell BaseConfigurator get_ipython input_transformers_cleanup input_transformers_post ast_transformers
-    """
+from autograder.usual import (
+    EVERYDAY,
+    LESSON_MODULES,
+    NOTEBOOK_NAMES,
+    USUAL_BASES,
+    USUAL_BUILTINS,
+    USUAL_DECORATORS,
+    USUAL_IN_FULL,
+    USUAL_METHODS,
+    USUAL_MODULES,
+    USUAL_NAMES,
+    USUAL_OF_SYSTEM,
+    USUAL_PACKAGES,
 )
-# Whole names, for what is odd in one module and usual elsewhere.
-UNUSUAL_NAMES = ("string.Formatter",)
-UNUSUAL_BUILTINS = words("setattr delattr vars globals locals eval exec compile get_ipython breakpoint memoryview")
-UNUSUAL_BASES = ("Tensor", "Parameter", "ModuleType", "Formatter", "redirect_stdout", "redirect_stderr")
+from autograder.watch import private_to_torch
+
+
+class Rank(enum.IntEnum):
+    """How much an instructor wants to see a line: where some are cut off, these come first."""
+
+    BACK_DOOR = 0
+    FORBIDDEN = 1
+    LESS_USUAL = 2  # a name that torch, numpy, IPython or Python has for something
+    UNKNOWN = 3
+
+
+@dataclass(frozen=True, order=True)
+class Seen:
+    """A name in a cell that an instructor may like to see, with the first line where it stands and how often it does."""
+
+    rank: Rank
+    line: int
+    name: str
+    times: int = 1
+
+
 # With any other value than the one that does nothing.
-UNUSUAL_KEYWORDS = {"allow_pickle": False, "weights_only": True, "metaclass": None, "n_jobs": 1, "num_workers": 0}
+UNUSUAL_KEYWORDS = {
+    "allow_pickle": False,
+    "weights_only": True,
+    "metaclass": None,
+    "n_jobs": 1,
+    "num_workers": 0,
+    "filename": None,
+    "eval_str": False,
+}
 USUAL_WITHOUT_ARGUMENTS = ("eval", "modules", "resolve")  # model.eval(), model.modules(), path.resolve()
 LOADERS = ("numpy.load", "torch.load")  # with more than a path they may run code that lies in a file
-USUAL_METHODS = USUAL_DUNDERS | words(
-    """
-    __call__ __repr__ __str__ __len__ __getitem__ __setitem__ __iter__ __next__ __contains__ __eq__ __lt__ __hash__
-    __add__ __sub__ __mul__ __matmul__ __truediv__ __neg__ __enter__ __exit__
-    """
-)
-LESSON_MODULES = words(
-    """
-    __future__ abc autograder bisect cmath collections contextlib copy course_lib csv dataclasses datetime einops enum
-    fractions functools glob google heapq io IPython ipywidgets itertools json logging math matplotlib mpl_toolkits
-    numbers numpy operator os pandas pathlib PIL platform plotly pprint random re safetensors scipy seaborn sklearn
-    statistics string sys textwrap time torch tqdm typing typing_extensions warnings
-    """
-)
-# Of packages that hold much more than a lesson needs, the modules that lessons do use; of the others each is listed.
-USUAL_SUBMODULES = {
-    "torch": words(
-        """
-        nn nn.functional nn.init nn.modules nn.parameter nn.utils nn.utils.rnn autograd autograd.functional backends
-        cuda distributions fft func linalg mps optim optim.lr_scheduler profiler random special testing types utils
-        utils.checkpoint utils.data utils.flop_counter utils.tensorboard version
-        """
-    ),
-    "numpy": words("fft linalg polynomial random testing typing version"),
-    "scipy": words("constants fft integrate interpolate linalg optimize signal sparse spatial special stats"),
-    "sklearn": words(
-        """
-        cluster datasets decomposition linear_model manifold metrics model_selection neighbors pipeline preprocessing
-        feature_extraction
-        """
-    ),
-    "IPython": words("core core.display core.display_functions display"),
-    "google": words("colab"),
-    "collections": words("abc"),
-    "logging": words(""),
-    "json": words("decoder"),
-    "tqdm": words("auto notebook std"),
-}
-USUAL_OF_SYSTEM = {
-    "os": words("environ getenv path sep getcwd listdir makedirs mkdir cpu_count name"),
-    "sys": words("version version_info platform path maxsize float_info stdout stderr argv executable getsizeof"),
-}
-# Modules that are handed on as values (`[torch][0]`) are out of sight of every name that follows.
-ALWAYS_MODULES = ("torch", "sys", "os", "autograder", "course_lib")
-# Forbidden in some exercises, but what one's own experiments are made of: listed in answers only.
-EVERYDAY = words(
-    """
-    matmul mm mv bmm dot vdot inner outer ger addmm addmv addr addbmm baddbmm einsum tensordot vecdot multi_dot linear
-    numpy tolist autograd backward func grad __matmul__ __rmatmul__
-    """
-)
+SETTINGS = ("torch.backends.", "matplotlib.", "pandas.options.")  # what is there to be set
+OWN_DUNDERS = ("__all__", "__slots__", "__version__", "__author__")
+IN_TEXTS = ("torch", "nn", "F", "numpy", "np", "scipy", "sys", "os", "builtins", "IPython", "course_lib", "autograder")
 TANGLED = "names too tangled to follow"
 UNREADABLE = "code that cannot be read as Python"
-# What a sighting says in words, beside names and pieces of code, which are the same in every language.
+# What is said in words, beside names and pieces of code, which are the same in every language.
 IN_CHINESE = {
     re.escape(TOO_LONG): f"程式碼超過 {MOST_SCANNED:,} 個字元，沒有掃描",
     re.escape(MAGICS_UNREAD): "魔術指令太多，沒有全部讀過",
     re.escape(TANGLED): "名稱繞來繞去，追不下去",
     re.escape(UNREADABLE): "無法當成 Python 讀取的程式碼",
     r"(%\w*), whose code could not be read": r"\1，後面的程式碼讀不懂",
-    r"a subclass of (\w+)": r"\1 的子類別",
+    r"a subclass of (.+)": r"\1 的子類別",
+    r"a class made by type\(…\)": r"以 type(…) 造出的類別",
     r"open\(…\) to write": "以 open(…) 開檔寫入",
+    r"\*\* with computed names": "** 展開的名稱是算出來的",
     r"([\w.]+) with more than a path": r"\1 除了路徑還有其他引數",
-    r"([\w.]+) as a value": r"把 \1 當成值",
+    r"([\w.()…]+) as a value": r"把 \1 當成值",
     r"“(.*)”": r"「\1」",
 }
-NOT_TO_BE_SET = ("torch", "numpy", "builtins", "autograder", "course_lib")  # whoever asks them next finds another thing
-NOTEBOOK_NAMES = (
-    "check",
-    "hint",
-    "judge",
-    "names",
-    "progress",
-    "start",
-    "use",
-)  # what a notebook takes from autograder
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a notebook's cells call their own.
+
+    Attributes:
+        words: every name that they give to something: functions, classes, arguments, variables, attributes.
+        known: functions and classes of the cells.
+        classes: names that only ever stand for a class of theirs.
+        handed: classes whose methods may be called with any object for `self`.
+        variables: by cell: names that the cells above it set last, rather than import.
+        imports: what the cells import, by the names that they use.
+    """
+
+    words: frozenset[str]
+    known: frozenset[str]
+    classes: frozenset[str]
+    handed: frozenset[str]
+    variables: Mapping[str, frozenset[str]]
+    imports: Mapping[str, set[str]]
+
+
+@lru_cache(maxsize=4)
+def own_names(sources: tuple[str, ...]) -> Own:
+    trees = {source: tree for source in sources if (tree := parsed(source)) is not None}
+    words, given, classes, handed, known, set_last = (set[str]() for _ in range(6))
+    variables: dict[str, frozenset[str]] = {}
+    for source, tree in trees.items():
+        variables[source] = frozenset(set_last)
+        for node in ast.walk(tree):
+            words |= introduced(node)
+            if isinstance(node, ast.ClassDef):
+                classes.add(node.name)
+            elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                given.add(node.id)
+            elif isinstance(node, ast.alias):
+                given.add(node.asname or node.name)
+        for statement in tree.body:
+            if isinstance(statement, ast.FunctionDef | ast.ClassDef):
+                known.add(statement.name)
+            set_last |= set_by(statement)
+        set_last -= imported_by(tree)
+    for tree in trees.values():
+        handed |= set(handed_about(tree, classes))
+    imports = meanings_in(
+        ast.Module(
+            [n for tree in trees.values() for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)], []
+        ),
+        {},
+    )
+    kinds = frozenset(classes - given)
+    return Own(frozenset(words), frozenset(known), kinds, frozenset(handed), variables, imports)
+
+
+def set_by(statement: ast.stmt) -> set[str]:
+    """Variables that a plain assignment at the top of a cell sets."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def imported_by(tree: ast.Module) -> set[str]:
+    return {a.asname or a.name.split(".")[0] for a in ast.walk(tree) if isinstance(a, ast.alias)}
+
+
+def introduced(node: ast.AST) -> set[str]:
+    """Names that a piece of code gives to something, attributes of its own objects among them."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {node.name}
+    if isinstance(node, ast.arg | ast.keyword):
+        return {node.arg} if node.arg else set()
+    if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        return {node.id if isinstance(node, ast.Name) else node.attr}
+    if isinstance(node, ast.Call) and end_of(node.func) in (*REGISTERS, "namedtuple", "Enum"):
+        texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+        return {word for text in texts for word in re.findall(r"\w+", text)}
+    return set()
+
+
+def handed_about(tree: ast.Module, classes: set[str]) -> Iterator[str]:
+    """Classes that code does more with than to make objects and subclasses: `Box.ask(x)`, `[Box]`, `keep.append(ask)`."""
+    for node, parent in with_parents(tree):
+        if isinstance(node, ast.ClassDef):
+            methods = {method.name for method in methods_of(node)}
+            statements = [s for s in node.body if not isinstance(s, Function | ast.ClassDef)]
+            outside = [*statements, *(d for m in methods_of(node) for d in (*m.decorator_list, m.args))]
+            if any(isinstance(n, ast.Name) and n.id in methods for part in outside for n in ast.walk(part)):
+                yield node.name
+        elif isinstance(node, ast.Name) and node.id in classes and isinstance(node.ctx, ast.Load):
+            made = isinstance(parent, ast.Call) and (
+                parent.func is node or end_of(parent.func) in {"isinstance", "issubclass", "super", *NOTEBOOK_NAMES}
+            )
+            if not made and not isinstance(parent, ast.ClassDef | ast.arg | ast.FunctionDef | ast.AnnAssign):
+                yield node.id
 
 
 def unusual_in_source(
-    source: str, forbidden: Iterable[str] = (), known: Iterable[str] = (), scratch: bool = False
-) -> list[Sighting]:
-    """What an instructor may like to read in a student's code: names that an exercise forbids, wherever they stand, and
-    words that lead to the grader or around the watch. Nothing here costs points, so it is broad and simple.
+    source: str, forbidden: Iterable[str] = (), notebook: Sequence[str] = (), scratch: bool = False
+) -> list[Seen]:
+    """What an instructor may like to read in a cell: names that an exercise forbids, wherever they stand, and any that
+    honest answers do not usually use. Each name once. Nothing here costs points, so it is broad and simple.
 
     Args:
-        source: of a cell.
+        source: of the cell.
         forbidden: dotted names.
-        known: names that the notebook's cells define.
+        notebook: all cells; what these define is the student's own.
         scratch: a cell of the student's own; everyday names are not looked for in it.
     """
     if len(source) > MOST_SCANNED:
-        return [Sighting(TOO_LONG, 1)]
+        return [Seen(Rank.BACK_DOOR, 1, TOO_LONG)]
     tree = parsed(source)
     if tree is None:
-        return [Sighting(UNREADABLE, 1)] if source.strip() else []
-    names = [name for name in forbidden if not (scratch and last_part(name) in EVERYDAY)]
-    reading = Reading(source, names, set(known), tree)
-    found = [Sighting(TANGLED, 1)] if reading.meanings.tangled else []
-    found += unread_magics(source, tree)
+        return [Seen(Rank.BACK_DOOR, 1, UNREADABLE)] if source.strip() else []
+    own = own_names(tuple(dict.fromkeys([*notebook, source])))
+    reading = Reading(source, list(forbidden), own, tree, EVERYDAY if scratch else frozenset())
+    found = [Seen(Rank.BACK_DOOR, 1, TANGLED)] if reading.meanings.tangled else []
+    found += [Seen(Rank.BACK_DOOR, sighting.line, sighting.name) for sighting in unread_magics(source, tree)]
     for node, parent in with_parents(tree):
         line = getattr(node, "lineno", getattr(parent, "lineno", 0))
-        found += [Sighting(name, line) for name in reading.unusual(node, parent)]
-    found = sorted(set(found), key=lambda sighting: (sighting.line, sighting.name))
-    # Of torch.ops and torch.ops.aten on one line, the longer one says it.
+        ranks: dict[str, Rank] = {}
+        for rank, name in reading.unusual(node, parent):
+            ranks[name] = min(rank, ranks.get(name, rank))
+        found += [Seen(rank, line, name) for name, rank in ranks.items()]
+    return each_once(found)
+
+
+def each_once(found: list[Seen]) -> list[Seen]:
+    """Each name once in a cell; of torch.ops and torch.ops.aten on one line, the longer one says it."""
     longer: dict[int, set[str]] = {}
-    for sighting in found:
-        pieces = sighting.name.split(".")
-        longer.setdefault(sighting.line, set()).update(".".join(pieces[:i]) for i in range(1, len(pieces)))
-        longer[sighting.line].update(pieces if len(pieces) > 1 else ())
-    return [sighting for sighting in found if sighting.name not in longer[sighting.line]]
+    for seen in found:
+        pieces = seen.name.split(".")
+        longer.setdefault(seen.line, set()).update(".".join(pieces[:i]) for i in range(1, len(pieces)))
+        longer[seen.line].update(pieces if len(pieces) > 1 else ())
+    once: dict[str, Seen] = {}
+    for seen in sorted(found):
+        if seen.name in longer[seen.line]:
+            continue
+        first = once.setdefault(seen.name, replace(seen, times=0))
+        once[seen.name] = replace(first, line=min(first.line, seen.line), times=first.times + 1)
+    return sorted(once.values())
 
 
 def said(name: str) -> Text:
-    """What a sighting is called, in both languages."""
+    """What a line is listed for, in both languages."""
     for pattern, chinese in IN_CHINESE.items():
         if found := re.fullmatch(pattern, name, re.DOTALL):
             return both(name, found.expand(chinese))
@@ -179,34 +253,38 @@ def last_part(dotted: str) -> str:
     return dotted.removesuffix(".*").rpartition(".")[2]
 
 
+Ranked = tuple[Rank, str]
+
+
 class Reading:
     """One cell, read for what is unusual in it."""
 
-    def __init__(self, source: str, forbidden: list[str], known: set[str], tree: ast.Module) -> None:
-        self.source, self.tree = source, tree
-        self.names = Forbidden([*forbidden, *BACK_DOORS, *UNUSUAL_NAMES])
+    def __init__(
+        self, source: str, forbidden: Iterable[str], own: Own, tree: ast.Module, everyday: frozenset[str]
+    ) -> None:
+        self.source, self.tree, self.own, self.everyday = source, tree, own, everyday
+        self.forbidden, self.back_doors = Forbidden(forbidden), Forbidden(BACK_DOORS)
+        self.tails = {last_part(name) for name in forbidden} - everyday
+        self.method_tails = {last_part(n) for n in forbidden if n.startswith("torch.Tensor.")} - everyday
         self.shows = shown_by(tree)
-        self.tails = {last_part(name) for name in forbidden}
-        self.meanings = meanings_in(tree, {name: {name} for name in ("sys", "os", "autograder")})
-        self.bound, self.modules, self.of_self = set(known), {"nn", "F", "np"}, set[str]()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
-                self.modules |= {alias.asname or alias.name.split(".")[0] for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):  # listed there, if it is one to list
-                self.bound |= {alias.asname or alias.name for alias in node.names}
-            elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-                self.bound.add(node.name)
-                self.of_self.add(node.name)
-            elif isinstance(node, ast.arg):
-                self.bound.add(node.arg)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                self.bound.add(node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and root_of(node) == {"self"}:
-                self.of_self.add(node.attr)
-        self.modules = self.modules - self.bound | set(ALWAYS_MODULES)
+        here, above = imported_by(tree), own.variables.get(source, frozenset())
+        imports = {name: several for name, several in own.imports.items() if name not in above}
+        self.meanings = meanings_in(tree, {name: {name} for name in ("sys", "os", "autograder")} | imports)
+        self.parents = {id(node): parent for node, parent in with_parents(tree)}
+        self.selves, self.defined = themselves(tree), {id(kind): defined_by(kind) for kind in classes_in(tree)}
+        self.methods = {id(method) for kind in classes_in(tree) for method in methods_of(kind)}
+        # What is imported is listed there, if it is one to list.
+        self.bound = set(own.known).union(own.imports, *map(introduced, ast.walk(tree)))
+        set_at = {name: node.lineno for node in reversed(tree.body) for name in set_by(node) - here}
+        modules = {name for name, several in self.meanings.items() if any(map(is_module, several))}
+        self.modules = {
+            id(name)
+            for name in free_names(tree)
+            if name.id in modules - (above - here) and name.lineno <= set_at.get(name.id, name.lineno)
+        }
 
-    def unusual(self, node: ast.AST, parent: ast.AST) -> Iterator[str]:
-        """Names of what is unusual in one node."""
+    def unusual(self, node: ast.AST, parent: ast.AST) -> Iterator[Ranked]:
+        """What is unusual in one node."""
         if isinstance(node, ast.Name):
             yield from self.of_name(node, parent)
         elif isinstance(node, ast.Attribute):
@@ -215,119 +293,269 @@ class Reading:
             yield from self.of_import(node, parent)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if dunder(node.name) and node.name not in USUAL_METHODS:
-                yield node.name
+                yield Rank.BACK_DOOR, node.name
+            if id(node) in self.methods:
+                yield from self.of_decorators(node.decorator_list)
         elif isinstance(node, ast.ClassDef):
-            yield from (f"a subclass of {b}" for b in map(end_of, node.bases) if b in UNUSUAL_BASES)
+            yield from self.of_decorators(node.decorator_list)
+            yield from self.of_bases(node)
         elif isinstance(node, ast.keyword):
-            usual = isinstance(node.value, ast.Constant) and node.value.value is UNUSUAL_KEYWORDS.get(str(node.arg))
-            if node.arg in UNUSUAL_KEYWORDS and not usual:
-                yield str(node.arg)
+            yield from self.of_keyword(node, parent)
         elif isinstance(node, ast.MatchClass):
-            yield from filter(self.odd, node.kwd_attrs)
+            if node.patterns or node.kwd_patterns:
+                yield Rank.BACK_DOOR, f"case {end_of(node.cls)}(…)"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from self.of_text(node.value, parent)
         elif isinstance(node, ast.BinOp):
             yield from self.of_text(joined(node), parent) if not isinstance(parent, ast.BinOp) else ()
         elif isinstance(node, ast.Call):
             if writes_file(node):
-                yield "open(…) to write"
+                yield Rank.BACK_DOOR, "open(…) to write"
             loader = self.loader(node.func)
             if loader and not loads_plainly(node):
-                yield f"{loader} with more than a path"
-            if end_of(node.func) == "query" and not (has_plain_text(node, 0) and "@" not in str(node.args[0].value)):  # type: ignore[attr-defined]
-                yield "query"
-
-    def odd(self, word: str) -> bool:
-        return (
-            word in UNUSUAL
-            or word in self.tails
-            or (dunder(word) and word not in USUAL_METHODS)
-            or (word.startswith("register_") and word.endswith("hook"))
-            or private_to_torch(word)
-        )
+                yield Rank.BACK_DOOR, f"{loader} with more than a path"
+            if is_call_of(node, "getattr") and has_plain_text(node, 1):
+                read = ast.Attribute(node.args[0], str(node.args[1].value), ast.Load())  # type: ignore[attr-defined]
+                yield from self.of_attribute(read, parent)
 
     def loader(self, node: ast.expr) -> str:
         """`torch.load` or `numpy.load`, if that is what a name or an attribute stands for."""
         return next((dotted for dotted in dotted_names(node, self.meanings) if dotted in LOADERS), "")
 
-    def of_name(self, node: ast.Name, parent: ast.AST) -> Iterator[str]:
+    def of_name(self, node: ast.Name, parent: ast.AST) -> Iterator[Ranked]:
         word = node.id
-        if (isinstance(node.ctx, ast.Load) and not called(node, parent) and self.loader(node)) or (
-            isinstance(node.ctx, ast.Store) and word in ("__name__", "__file__")
-        ):
-            yield f"{word} as a value" if isinstance(node.ctx, ast.Load) else word
-        read_plainly = is_call_of(parent, "getattr") and has_plain_text(parent, 1)
-        if word == "setattr" and sets_own(parent):
+        if not isinstance(node.ctx, ast.Load):
+            if dunder(word) and word not in OWN_DUNDERS:
+                yield Rank.BACK_DOOR, word
             return
-        if (
-            (
-                word in UNUSUAL_BUILTINS and word in self.source
-            )  # get_ipython also stands for a magic, where nobody wrote it
-            or (word == "getattr" and not read_plainly)
-            or (dunder(word) and word not in USUAL_DUNDERS)
-            or (word in self.tails and word not in self.bound)
-        ):
-            yield word
-        elif word in self.modules and isinstance(node.ctx, ast.Load) and not isinstance(parent, ast.Attribute):
-            yield f"{word} as a value"
-
-    def of_attribute(self, node: ast.Attribute, parent: ast.AST) -> Iterator[str]:
-        if only_shown(node, parent, self.shows) or looks_for_module(node, parent):
-            return
-        word, plainly_called = node.attr, is_plain_call(parent, node)
-        known = list(dotted_names(node, self.meanings))
         if self.loader(node) and not called(node, parent):
-            yield f"{self.loader(node)} as a value"
-        for dotted in known:
-            if not isinstance(node.ctx, ast.Load) and dotted.split(".")[0] in NOT_TO_BE_SET:
-                yield f"{dotted} = …"
-            if unusual_module(dotted) or private_part(dotted) or beside_the_point(dotted):
-                yield dotted
-            first, second = dotted.split(".")[:2]
-            ours = first == "autograder" and second not in NOTEBOOK_NAMES
-            system = first in USUAL_OF_SYSTEM and second not in USUAL_OF_SYSTEM[first]
-            if ours or system or self.names.has(dotted):
-                yield dotted
-        usual = (
-            (word in self.of_self and isinstance(node.value, ast.Name) and node.value.id == "self")
-            or (word in USUAL_WITHOUT_ARGUMENTS and plainly_called)
-            or (word == "compile" and "re" in root_of(node))
-        )
-        if self.odd(word) and not usual:
-            yield known[0] if known else word
+            yield Rank.BACK_DOOR, f"{word} as a value"
+        if word == "get_ipython":  # also stands for a magic, where nobody wrote it
+            usual = word not in self.source
+        elif word == "getattr":
+            usual = is_call_of(parent, word) and has_plain_text(parent, 1)
+        elif word == "setattr":
+            usual = sets_own(parent)
+        elif word == "type":
+            yield from self.of_type(node, parent)
+            usual = True
+        elif word == "open":
+            usual = called(node, parent)
+            word = word if usual else "open as a value"
+        else:
+            usual = word in USUAL_BUILTINS or not (dunder(word) or hasattr(builtins, word))
+        if not usual:
+            yield Rank.BACK_DOOR, word
+        elif word in self.tails and word not in self.bound:
+            yield Rank.FORBIDDEN, word
+        elif id(node) in self.modules and not self.looked_at(parent):
+            yield Rank.BACK_DOOR, f"{word} as a value"
 
-    def of_import(self, alias: ast.alias, parent: ast.AST) -> Iterator[str]:
+    def of_type(self, node: ast.Name, parent: ast.AST) -> Iterator[Ranked]:
+        """`type(x)` is to be looked at, or to make another such object."""
+        around = self.parents[id(parent)]
+        if isinstance(parent, ast.Call) and parent.func is node:
+            if len(parent.args) != 1 or parent.keywords:
+                yield Rank.BACK_DOOR, "a class made by type(…)"
+            elif not (
+                isinstance(around, ast.FormattedValue | ast.Compare | ast.Expr)
+                or (isinstance(around, ast.Attribute) and around.attr in ("__name__", "__qualname__"))
+                or called(parent, around)
+                or any(is_call_of(around, name) for name in (*self.shows, "issubclass"))
+            ):
+                yield Rank.LESS_USUAL, "type(…) as a value"
+        elif not (isinstance(parent, ast.Compare | ast.Subscript | ast.arg) or is_call_of(parent, "isinstance")):
+            yield Rank.BACK_DOOR, "type as a value"
+
+    def of_attribute(self, node: ast.Attribute, parent: ast.AST) -> Iterator[Ranked]:
+        if only_shown(node, parent, self.shows) or looks_for_module(node, parent) or is_magic(parent):
+            return
+        word, known = node.attr, list(dotted_names(node, self.meanings))
+        for dotted in known:
+            yield from self.of_dotted(dotted, node, parent)
+        own_self = self.is_of_self(node)
+        if dunder(word):
+            if word not in USUAL_METHODS and not (word in ("__class__", "__qualname__") and names_class(node, parent)):
+                yield Rank.BACK_DOOR, word
+        elif word.startswith("_"):
+            if not own_self and (word not in self.own.words or word in theirs() or private_to_torch(word)):
+                yield Rank.BACK_DOOR, known[0] if known else word
+            return
+        if not isinstance(node.ctx, ast.Load) or (dunder(word) and word not in self.method_tails):
+            return
+        if not own_self and (any(map(self.ends_like, known)) if known else word in self.method_tails):
+            yield Rank.FORBIDDEN, known[0] if known else word
+        usual = (len(word) == 1 or word in USUAL_NAMES) and (
+            word not in USUAL_WITHOUT_ARGUMENTS or is_plain_call(parent, node)
+        )
+        full = bool(known) and all(dotted in LESSON_MODULES or usual_in_full(dotted) for dotted in known)
+        if not (usual or full or own_self or dunder(word) or (word in self.own.words and word not in theirs())):
+            yield less_usual(word), known[0] if known else word
+
+    def of_dotted(self, dotted: str, node: ast.Attribute, parent: ast.AST) -> Iterator[Ranked]:
+        """What is unusual in an attribute of something imported."""
+        first, second = dotted.split(".")[:2]
+        if not isinstance(node.ctx, ast.Load):
+            if not dotted.startswith(SETTINGS):
+                yield Rank.BACK_DOOR, f"{dotted} = …"
+            return
+        if self.loader(node) and not called(node, parent):
+            yield Rank.BACK_DOOR, f"{dotted} as a value"
+        ours = first == "autograder" and second not in NOTEBOOK_NAMES
+        system = second not in USUAL_OF_SYSTEM.get(first, [second])
+        module = module_called(dotted)
+        elsewhere = module is not None and dotted not in LESSON_MODULES and module.__name__ != dotted
+        if ours or system or elsewhere or self.back_doors.has(dotted):
+            yield Rank.BACK_DOOR, dotted
+        elif self.forbidden.has(dotted) and node.attr not in self.everyday:
+            yield Rank.FORBIDDEN, dotted
+        if module is not None and not self.looked_at(parent):
+            yield Rank.BACK_DOOR, f"{dotted} as a value"
+
+    def looked_at(self, parent: ast.AST) -> bool:
+        """Whether a module stands where something of it is taken, or it is shown."""
+        return isinstance(parent, ast.Attribute) or self.only_looks(parent)
+
+    def only_looks(self, parent: ast.AST) -> bool:
+        return any(is_call_of(parent, name) for name in (*self.shows, "hasattr", "dir", "help"))
+
+    def ends_like(self, dotted: str) -> bool:
+        """Whether something is called like what is forbidden; where torch has it by that name, the exercise says itself."""
+        module, _, word = dotted.rpartition(".")
+        return word in self.tails and module not in ("torch", "torch.nn", "torch.nn.functional")
+
+    def is_of_self(self, node: ast.Attribute) -> bool:
+        """`self.name` in a method of a class that defines the name. What torch or Python calls so too counts only where
+        nobody else can stand for `self`."""
+        kind = self.selves.get(id(node.value))
+        if kind is None or node.attr not in self.defined[id(kind)]:
+            return False
+        ambiguous = node.attr in self.tails or node.attr in theirs() or dunder(node.attr)
+        return not ambiguous or (kind.name not in self.own.handed and not list(self.of_bases(kind)))
+
+    def of_import(self, alias: ast.alias, parent: ast.AST) -> Iterator[Ranked]:
         module = (parent.module or "") if isinstance(parent, ast.ImportFrom) else ""
         dotted = f"{module}.{alias.name}" if module else alias.name
         root, *below = dotted.split(".")
-        if (
-            root not in LESSON_MODULES
-            or unusual_module(dotted)
-            or private_part(dotted)
-            or (isinstance(parent, ast.ImportFrom) and parent.level > 0)
-            or (alias.name == "*" and root in ("torch", "numpy", "autograder", "course_lib"))
-            or (root == "autograder" and (below[0] not in NOTEBOOK_NAMES if below else alias.asname is not None))
-            or (root in USUAL_OF_SYSTEM and below and below[0] not in USUAL_OF_SYSTEM[root])
-            or self.names.has(dotted)
-            or any(map(self.odd, below))
-        ):
-            yield f"import {dotted}"
+        if root == "autograder":
+            usual = below[0] in NOTEBOOK_NAMES if below else alias.asname is None
+        elif root in USUAL_OF_SYSTEM and module:
+            usual = below[0] in USUAL_OF_SYSTEM[root]
+        else:
+            usual = dotted in LESSON_MODULES or usual_in_full(dotted)
+            usual = usual or (module in LESSON_MODULES and alias.name in USUAL_NAMES)
+        relative = isinstance(parent, ast.ImportFrom) and parent.level > 0
+        if relative or alias.name == "*" or self.back_doors.has(dotted):
+            yield Rank.BACK_DOOR, f"import {dotted}"
+        elif self.forbidden.has(dotted) or (root != "course_lib" and self.ends_like(dotted)):
+            yield Rank.FORBIDDEN, f"import {dotted}"
+        elif not usual:
+            yield less_usual(alias.name) if module in LESSON_MODULES else Rank.BACK_DOOR, f"import {dotted}"
 
-    def of_text(self, text: str, parent: ast.AST) -> Iterator[str]:
+    def of_bases(self, kind: ast.ClassDef) -> Iterator[Ranked]:
+        for base in kind.bases:
+            base = base.value if isinstance(base, ast.Subscript) else base
+            known = set(dotted_names(base, self.meanings))
+            usual = known <= USUAL_BASES if known else usual_class(end_of(base), self.own)
+            if not usual:
+                yield Rank.BACK_DOOR, f"a subclass of {end_of(base) or '…'}"
+
+    def of_decorators(self, decorators: list[ast.expr]) -> Iterator[Ranked]:
+        """A method or a class handed to a function; what stands above a function is code like any other."""
+        for decorator in decorators:
+            name = end_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
+            if name not in USUAL_DECORATORS:
+                yield Rank.LESS_USUAL, f"@{name or '…'}"
+
+    def of_keyword(self, node: ast.keyword, parent: ast.AST) -> Iterator[Ranked]:
+        pairs: list[tuple[ast.expr | None, ast.expr]] = [(ast.Constant(node.arg), node.value)]
+        if node.arg is None:
+            pairs = list(zip(node.value.keys, node.value.values)) if isinstance(node.value, ast.Dict) else []
+        for key, value in pairs:
+            if not isinstance(key, ast.Constant):
+                yield Rank.BACK_DOOR, "** with computed names"
+                continue
+            usual = isinstance(value, ast.Constant) and value.value is UNUSUAL_KEYWORDS.get(str(key.value))
+            if key.value in UNUSUAL_KEYWORDS and not usual:
+                yield Rank.BACK_DOOR, str(key.value)
+
+    def of_text(self, text: str, parent: ast.AST) -> Iterator[Ranked]:
         """Dotted names in a text; a whole text only where it is one name that nobody writes for its own sake."""
-        if isinstance(parent, ast.Expr) or is_magic(parent):  # of a magic see unread_magics
+        shown = self.parents[id(parent)] if isinstance(parent, ast.JoinedStr) else parent
+        if isinstance(parent, ast.Expr) or is_magic(parent) or self.only_looks(shown):
             return
         if text.endswith(".py"):
-            yield f"“{text[-60:]}”"
+            yield Rank.LESS_USUAL, f"“{text[-60:]}”"
         for chain in re.findall(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+", text[:MOST_SCANNED]):
             first, *below = re.split("[.:]", chain)
             ours = first == "autograder" and below[0] not in NOTEBOOK_NAMES
-            if ours or any(map(self.odd, below)):
-                yield f"“{chain[:60]}”"
+            if ours or (first in IN_TEXTS and any(self.odd(word) or word not in USUAL_NAMES for word in below)):
+                yield Rank.BACK_DOOR if ours else Rank.LESS_USUAL, f"“{chain[:60]}”"
         if isinstance(parent, ast.Compare) or any(is_call_of(parent, name) for name in NOTEBOOK_NAMES):
             return
+        if text in UNUSUAL_KEYWORDS and isinstance(parent, ast.Dict):
+            yield Rank.BACK_DOOR, f"“{text}”"
         if text.isidentifier() and "_" in text and self.odd(text) and text not in self.bound:
-            yield f"“{text[:60]}”"
+            yield Rank.LESS_USUAL, f"“{text[:60]}”"
+
+    def odd(self, word: str) -> bool:
+        return word in self.tails or (dunder(word) and word not in USUAL_METHODS) or private_to_torch(word)
+
+
+def less_usual(word: str) -> Rank:
+    return Rank.LESS_USUAL if word in theirs() else Rank.UNKNOWN
+
+
+@cache
+def theirs() -> frozenset[str]:
+    """Names of torch, numpy, IPython and of Python's inner objects: an attribute called so need not be the student's own."""
+    with suppress(ImportError):
+        import IPython  # noqa: F401
+    modules = [m for n, m in sys.modules.items() if n.split(".")[0] in ("torch", "numpy", "IPython", "sys", "os") and m]
+    kinds = [
+        str, list, dict, object, type, BaseException,
+        CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType, TracebackType,
+    ]  # fmt: skip
+    kinds += [thing for m in modules for thing in list(vars(m).values()) if issubclass(type(thing), type)]
+    return frozenset(name for thing in [*modules, *kinds] for name in list(vars(thing)))
+
+
+def usual_in_full(dotted: str) -> bool:
+    """Whether a name is usual where it stands: in a module that only computes or draws, or by itself."""
+    if dotted.split(".")[0] in USUAL_PACKAGES:
+        return not any(part.startswith("_") or elsewhere(part) for part in dotted.split(".")[1:])
+    module, _, name = dotted.rpartition(".")
+    public = not name.startswith("_") and (name == module or not elsewhere(name))
+    return dotted in USUAL_IN_FULL or (module in USUAL_MODULES and public)
+
+
+def elsewhere(name: str) -> bool:
+    """Whether a name is likely to be another module, in a module where nobody else looks at what it is."""
+    return name not in USUAL_NAMES and (name in sys.stdlib_module_names or name in USUAL_IMPORTS)
+
+
+def usual_class(name: str, own: Own) -> bool:
+    known: Any = getattr(builtins, name, None)
+    return name in own.classes or name == "object" or (isinstance(known, type) and issubclass(known, BaseException))
+
+
+def is_module(dotted: str) -> bool:
+    return "." not in dotted or module_called(dotted) is not None
+
+
+@lru_cache(maxsize=4096)
+def module_called(dotted: str) -> ModuleType | None:
+    """The module that a dotted name stands for, if it is one that is loaded here."""
+    first, *below = dotted.split(".")
+    thing: Any = sys.modules.get(first)
+    for part in below:
+        thing = vars(thing).get(part) if isinstance(thing, ModuleType) else None
+    return thing if isinstance(thing, ModuleType) else None
+
+
+def names_class(node: ast.Attribute, parent: ast.AST) -> bool:
+    """`x.__class__.__name__`, `type(x).__qualname__`"""
+    return node.attr == "__qualname__" or (isinstance(parent, ast.Attribute) and parent.attr == "__name__")
 
 
 def joined(node: ast.BinOp) -> str:
@@ -356,44 +584,6 @@ def loads_plainly(call: ast.Call) -> bool:
     )
 
 
-def private_part(dotted: str) -> bool:
-    """Whether a name leads through what a module keeps for itself (`typing._eval_type`)."""
-    root, *below = dotted.split(".")
-    return root in LESSON_MODULES and any(part.startswith("_") and not dunder(part) for part in below)
-
-
-def beside_the_point(dotted: str) -> bool:
-    """Whether one module of Python is reached through another (`dataclasses.sys`)."""
-    root, below = dotted.split(".")[:2]
-    names = sys.stdlib_module_names
-    return root in names and below in names and below != root and below not in ("abc", "path", "time")
-
-
-@lru_cache(maxsize=4096)
-def unusual_module(dotted: str) -> bool:
-    """Whether a dotted name leads into a module of a package that lessons do not use. Nothing is imported for it."""
-    root, *below = dotted.split(".")
-    usual = USUAL_SUBMODULES.get(root)
-    if usual is None or not below:
-        return False
-    folders = folders_of(root)
-    for i, part in enumerate(below, start=1):
-        folders = tuple(os.path.join(folder, part) for folder in folders)
-        if not any(os.path.isdir(folder) or os.path.exists(folder + ".py") for folder in folders):
-            return False  # a function or class, or a package that is not installed here
-        if ".".join(below[:i]) not in usual:
-            return True
-    return False
-
-
-@cache
-def folders_of(root: str) -> tuple[str, ...]:
-    with suppress(ImportError, ValueError):
-        found = importlib.util.find_spec(root)
-        return tuple(found.submodule_search_locations or ()) if found else ()
-    return ()
-
-
 def dunder(word: str) -> bool:
     return word.startswith("__") and word.endswith("__")
 
@@ -417,6 +607,8 @@ def writes_file(call: ast.Call) -> bool:
     """`open(path, "w")` or `path.open("w")`, or a mode that is not a plain text."""
     if end_of(call.func) not in ("open", "fdopen"):
         return False
+    if any(keyword.arg is None for keyword in call.keywords):
+        return True
     given = call.args[1 if isinstance(call.func, ast.Name) or end_of(call.func) == "fdopen" else 0 :][:1]
     for mode in [*given, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]:
         if not (isinstance(mode, ast.Constant) and isinstance(mode.value, str)):

@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -20,8 +21,11 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from autograder.callbacks import given_a_callback, name_of
+
 # Under "torch.autograd.*" too, but they only switch recording on and off.
 GRADIENT_MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
+UNSEEN = " (the watch cannot see into it)"
 OWN_FILES = ("torch", "autograder", "course_lib")
 
 
@@ -54,6 +58,11 @@ def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) ->
         for function, name in functions:
             stack.enter_context(trapped(function, name, seen))
         if builtins:
+            compile_: Any = torch.compile
+            stack.enter_context(trapped(compile_, f"torch.compile{UNSEEN}", seen))  # torch.cond compiles as well
+            if "torch._dynamo" in sys.modules:  # what was compiled before runs as it is written
+                stack.enter_context(torch.compiler.set_stance("force_eager"))
+            stack.enter_context(no_threads(seen))
             stack.enter_context(Watcher(builtins, seen))
         yield
 
@@ -66,31 +75,31 @@ class Watcher(TorchFunctionMode):
         self.names, self.seen = names, seen
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        try:
-            name = self.names.get(func)
-        except TypeError:  # not hashable, so not one of ours
-            name = None
-        called = getattr(func, "__name__", "")
-        if name is None and (called in RUNS_PYTHON or private_to_torch(called)) and called_by_student():
-            name = (
-                f"torch.Tensor.{called} (the watch cannot see into it)" if called in RUNS_PYTHON else f"torch.{called}"
-            )
-        if name is None and any(map(answers_for_itself, types)):
-            name = "__torch_function__ (the watch cannot see into it)"
+        if given_a_callback(func, args, kwargs or {}):  # first: to look at what is a student's own may run it
+            self.seen(name_of(func) + UNSEEN)
+        name = self.names.get(func)
+        if name is None and private_to_torch(func.__name__) and called_by_student():
+            name = f"torch.{func.__name__}"
         if name is not None:
             self.seen(name)
         return func(*args, **(kwargs or {}))  # torch keeps the watcher off in here, whoever is called back
 
 
-# Methods that call a Python function for each element.
-RUNS_PYTHON = ("apply_", "map_", "map2_")
+@contextmanager
+def no_threads(seen: Callable[[str], None]) -> Iterator[None]:
+    """The watcher belongs to one thread: while it watches, that thread may start no other."""
+    start, watched = threading.Thread.start, threading.get_ident()
 
+    def start_elsewhere(thread: threading.Thread) -> None:
+        if threading.get_ident() == watched and type(thread).__module__ != "tqdm._monitor":  # a progress bar's own
+            seen("threading.Thread.start" + UNSEEN)
+        start(thread)
 
-@cache
-def answers_for_itself(kind: type) -> bool:
-    """Whether a type brings its own `__torch_function__`."""
-    own = getattr(getattr(kind, "__torch_function__", None), "__func__", None)
-    return own is not None and (own.__module__ or "").split(".")[0] != "torch"
+    threading.Thread.start = start_elsewhere  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        threading.Thread.start = start  # type: ignore[method-assign]
 
 
 def called_by_student() -> bool:

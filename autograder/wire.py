@@ -1,7 +1,7 @@
 """Calls and observations as JSON, so that they can cross the wall of the sandbox. Tensors travel as dtype, shape and bytes.
 
-`loads` reads what untrusted code has written: it builds nothing but tensors, numbers, tuples and the few classes below,
-checks every size before it allocates, and raises `WireError` for anything else.
+`loads_observation` reads what untrusted code has written: it builds nothing but tensors, numbers, tuples and three of the
+classes below, checks every size before it allocates, and raises `WireError` for anything else.
 """
 
 import base64
@@ -10,13 +10,14 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from autograder.functions import FUNCTIONS
-from autograder.observe import Call, Observation, Opaque
+from autograder.observe import Call, Observation, Opaque, bits, cpu, detach, numel
 from autograder.watch import Sighting
 
 DTYPES = {
@@ -27,8 +28,12 @@ DTYPES = {
         torch.complex64, torch.complex128,
     )
 }  # fmt: skip
+# Bound before any answer has run: a student may give these names to something else.
+array, is_contiguous, permute, stride = Tensor.numpy, Tensor.is_contiguous, Tensor.permute, Tensor.stride
+as_json, b64encode = json.dumps, base64.b64encode
 MAX_TEXT = 1 << 27  # characters of one message
 MAX_DIMENSIONS = 16
+MAX_SIGHTINGS = 1000  # of one observation: the judge compares each with each
 MAX_DEPTH = 16  # of values inside values: far below what Python's stack holds, on either side of the wall
 
 
@@ -42,7 +47,7 @@ def dumps(value: Any) -> str:
     Raises:
         WireError: if `value` holds something that may not travel, or is nested too deeply.
     """
-    return json.dumps(encode(value))
+    return as_json(encode(value))
 
 
 def loads(text: str) -> Any:
@@ -51,10 +56,27 @@ def loads(text: str) -> Any:
     Raises:
         WireError: for anything malformed, too large or too deeply nested.
     """
+    return read(text, KINDS)
+
+
+def loads_observation(text: str) -> Observation:
+    """The observation that `dumps` wrote, or anybody else.
+
+    Raises:
+        WireError: as `loads`, and for what no observation holds. A dictionary is never built: numbers of one hash as its keys
+            would cost the square of their count.
+    """
+    seen = read(text, SEEN)
+    if not isinstance(seen, Observation):
+        raise WireError("not an observation")
+    return seen
+
+
+def read(text: str, kinds: frozenset[str]) -> Any:
     if len(text) > MAX_TEXT:
         raise WireError("message too long")
     try:
-        return decode(json.loads(text))
+        return decode(json.loads(text), kinds)
     except WireError:
         raise
     except Exception as problem:  # whatever else a hostile message makes the decoder do
@@ -86,14 +108,14 @@ def encode_tensor(x: Tensor) -> list[Any]:
     name = str(x.dtype).removeprefix("torch.")
     if name not in DTYPES or x.layout != torch.strided:
         raise WireError(f"a tensor of {x.dtype}, {x.layout} cannot leave the sandbox")
-    x = x.detach().cpu()
-    data = x.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if x.numel() else b""
-    order = sorted(range(x.ndim), key=x.stride, reverse=True)  # memory layout of a permuted tensor, kept
-    dense = x.permute(order).is_contiguous()
-    return [name, list(x.shape), base64.b64encode(data).decode(), order if dense else list(range(x.ndim))]
+    x = cpu(detach(x))
+    data = array(bits(x)).tobytes() if numel(x) else b""
+    order = sorted(range(x.ndim), key=partial(stride, x), reverse=True)  # memory layout of a permuted tensor, kept
+    dense = is_contiguous(permute(x, order))
+    return [name, list(x.shape), b64encode(data).decode(), order if dense else list(range(x.ndim))]
 
 
-def decode(message: Any, depth: int = 0) -> Any:
+def decode(message: Any, kinds: frozenset[str], depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise WireError("nested too deeply")
     if type(message) is str:
@@ -103,26 +125,26 @@ def decode(message: Any, depth: int = 0) -> Any:
     if type(message) is not dict or not 1 <= len(message) <= 2:
         raise WireError("not a message")
     ((kind, body), *_) = message.items()
+    if (body if kind == "object" else kind) not in kinds:
+        raise WireError(f"unknown kind of message: {str(kind)[:40]}")
     if kind == "tensor":
         return decode_tensor(*body)
     if kind == "int":
         return int(body, 16)
     if kind in ("tuple", "list"):
-        items = (decode(item, depth + 1) for item in body)
+        items = (decode(item, kinds, depth + 1) for item in body)
         return list(items) if kind == "list" else tuple(items)
     if kind == "dict":
-        return {decode(key, depth + 1): decode(item, depth + 1) for key, item in body}
+        return {decode(key, kinds, depth + 1): decode(item, kinds, depth + 1) for key, item in body}
     if kind == "dtype":
         return DTYPES[body]
-    if kind == "object":
-        cls = CLASSES[body]
-        values = {key: decode(item, depth + 1) for key, item in message["fields"].items()}
-        for field in fields(cls):
-            check = FIELD_CHECKS.get((body, field.name))
-            if check is not None and not check(values[field.name]):
-                raise WireError(f"{body}.{field.name} is malformed")
-        return cls(**values)
-    raise WireError(f"unknown kind of message: {kind[:40]}")
+    cls = CLASSES[body]
+    values = {key: decode(item, kinds, depth + 1) for key, item in message["fields"].items()}
+    for field in fields(cls):
+        check = FIELD_CHECKS.get((body, field.name))
+        if check is not None and not check(values[field.name]):
+            raise WireError(f"{body}.{field.name} is malformed")
+    return cls(**values)
 
 
 def decode_tensor(name: Any, shape: Any, data: Any, order: Any) -> Tensor:
@@ -144,6 +166,9 @@ def decode_tensor(name: Any, shape: Any, data: Any, order: Any) -> Tensor:
 
 
 CLASSES: dict[str, Any] = {cls.__name__: cls for cls in (Call, Observation, Opaque, Sighting)} | FUNCTIONS
+# What a message may be made of, and what of it an observation.
+KINDS = frozenset({"tensor", "int", "tuple", "list", "dict", "dtype", *CLASSES})
+SEEN = frozenset({"tensor", "int", "tuple", Observation.__name__, Opaque.__name__, Sighting.__name__})
 
 
 def _is_text(value: Any) -> bool:
@@ -166,7 +191,7 @@ def _result(value: Any, depth: int = 0) -> bool:
 
 
 def _sightings(value: Any) -> bool:
-    return type(value) is tuple and all(type(v) is Sighting for v in value)
+    return type(value) is tuple and len(value) <= MAX_SIGHTINGS and all(type(v) is Sighting for v in value)
 
 
 # What an observation may hold, whoever wrote it.
@@ -183,5 +208,5 @@ FIELD_CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Observation", "peak"): lambda value: type(value) is int and value >= 0,
     ("Opaque", "type_name"): lambda value: type(value) is str and len(value) <= 200,
     ("Sighting", "name"): lambda value: type(value) is str and len(value) <= 200,
-    ("Sighting", "line"): lambda value: type(value) is int,
+    ("Sighting", "line"): lambda value: type(value) is int and 0 <= value < 1_000_000,  # sightings are hashed
 }

@@ -97,7 +97,9 @@ def inner_product(u: Tensor, v: Tensor) -> Tensor:
     Judged: value, shape and dtype; vectors of any length, p = 1 included; perpendicular
     ones (0); float32 and float64; gradients for u and v; inputs left unchanged.
 
-    Not allowed: what does it all: @, dot, inner, matmul and their relatives.
+    Not allowed: what does it all: @, dot, inner, matmul and their relatives, NumPy's
+    included; torch.linalg, torch.sparse; convolutions, recurrent layers, solvers,
+    cdist, cosine_similarity, cov.
     """
     ### BEGIN SOLUTION
     return (u * v).sum()
@@ -228,13 +230,15 @@ knob(look, row=(0, 1, 1, 1), column=(0, 3, 1, 2))
 # `B[:, j]` a column, `torch.stack(list_of_tensors)` makes a tensor of a list.
 #
 # Not allowed is whatever multiplies for you: `@`, `matmul`, `mm`, `mv`, `bmm`, `dot`, `vdot`, `inner`, `outer`,
-# `einsum`, `tensordot`, `F.linear` and their relatives (`addmm`, `torch.linalg.vecdot`, …). `*` and sums are the point.
+# `einsum`, `tensordot`, `F.linear` and their relatives (`addmm`, everything in `torch.linalg` and `torch.sparse`, the
+# same in NumPy), and what multiplies on its way: convolutions, recurrent layers, solvers, `cdist`, `cosine_similarity`,
+# `cov`. `*` and sums are the point.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `matmul_as_inner_products` · 難度 2／5 · 8 分鐘 · 滿分 2 分
 #
 # 照第一件事寫出整個乘法：$A$ 的每一列，配上 $B$ 的每一行。歡迎用迴圈：`A[i]` 是一列，`B[:, j]` 是一行，`torch.stack(張量的串列)` 把串列疊成張量。
 #
-# 不可以用替你乘好的東西：`@`、`matmul`、`mm`、`mv`、`bmm`、`dot`、`vdot`、`inner`、`outer`、`einsum`、`tensordot`、`F.linear` 以及它們的親戚（`addmm`、`torch.linalg.vecdot` 等）。這題練的就是 `*` 和加總。
+# 不可以用替你乘好的東西：`@`、`matmul`、`mm`、`mv`、`bmm`、`dot`、`vdot`、`inner`、`outer`、`einsum`、`tensordot`、`F.linear` 以及它們的親戚（`addmm`、`torch.linalg` 與 `torch.sparse` 裡的一切、NumPy 的同類函式），還有過程中會替你乘的：卷積、循環層、解方程式的函式、`cdist`、`cosine_similarity`、`cov`。這題練的就是 `*` 和加總。
 # %% exercise="matmul_as_inner_products"
 def matmul_as_inner_products(A: Tensor, B: Tensor) -> Tensor:
     """The product C = AB, entry by entry: C[i, j] is row i of A times column j of B.
@@ -251,7 +255,8 @@ def matmul_as_inner_products(A: Tensor, B: Tensor) -> Tensor:
     unchanged, contiguous or not.
 
     Not allowed: @, matmul, mm, mv, bmm, dot, vdot, inner, outer, einsum, tensordot,
-    F.linear and their relatives.
+    F.linear and their relatives, NumPy's included; torch.linalg, torch.sparse;
+    convolutions, recurrent layers, solvers, cdist, cosine_similarity, cov.
     """
     ### BEGIN SOLUTION
     rows = []
@@ -324,7 +329,8 @@ def row_combination(x: Tensor, A: Tensor) -> Tensor:
     inputs left unchanged, contiguous or not.
 
     Not allowed: @, matmul, mm, mv, bmm, dot, vdot, inner, outer, einsum, tensordot,
-    F.linear and their relatives.
+    F.linear and their relatives, NumPy's included; torch.linalg, torch.sparse;
+    convolutions, recurrent layers, solvers, cdist, cosine_similarity, cov.
     """
     ### BEGIN SOLUTION
     total = torch.zeros_like(A[0])
@@ -471,8 +477,9 @@ print("naive softmax of (1000, 999):", (large.exp() / large.exp().sum()).tolist(
 # - **half precision** (float16, bfloat16): the error may be twice that of the plain formula in the same dtype. The
 #   formula as it stands passes.
 #
-# Every built-in softmax or log-softmax is forbidden here, and so is ready-made attention. `torch.exp`, `amax`, `sum` and
-# even `logsumexp` are fine.
+# Every built-in softmax or log-softmax is forbidden here (SciPy's too), and so is what holds one: `cross_entropy` and
+# ready-made attention. So are derivatives (`torch.autograd`, `.backward`, `torch.func.grad` and its like), for that of
+# `logsumexp` is the softmax. `torch.exp`, `amax`, `sum` and even `logsumexp` are fine; `torch.vmap` is too.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `softmax` · 難度 2／5 · 10 分鐘 · 滿分 3 分
 #
@@ -483,7 +490,7 @@ print("naive softmax of (1000, 999):", (large.exp() / large.exp().sum()).tolist(
 # - **−∞**：分數裡可能有，但沿著 `dim` 的同一組裡一定還有別的有限的數；−∞ 的權重恰為 0；
 # - **半精度**（float16、bfloat16）：誤差最多是同 dtype 直接套公式的兩倍，照公式算就會過。
 #
-# 這一題不可使用任何現成的 softmax 或 log-softmax，也不可用現成的注意力。`torch.exp`、`amax`、`sum`，甚至 `logsumexp` 都可以。
+# 這一題不可使用任何現成的 softmax 或 log-softmax（SciPy 的也不行），也不可用裡面藏著它的東西：`cross_entropy` 和現成的注意力。求導數的也不行（`torch.autograd`、`.backward`、`torch.func.grad` 等），因為 `logsumexp` 的導數就是 softmax。`torch.exp`、`amax`、`sum`，甚至 `logsumexp` 都可以，`torch.vmap` 也可以。
 # %% exercise="softmax"
 def softmax(scores: Tensor, dim: int = -1) -> Tensor:
     """Shares exp(sᵢ) / Σⱼ exp(sⱼ) along one axis, for scores of any size.
@@ -501,7 +508,8 @@ def softmax(scores: Tensor, dim: int = -1) -> Tensor:
     error of the plain formula; gradients; scores left unchanged, contiguous or not.
 
     Not allowed: any built-in softmax or log-softmax (functions, methods, modules),
-    ready-made attention.
+    cross_entropy, ready-made attention, torch.autograd, .backward, torch.func.grad
+    and its like.
     """
     ### BEGIN SOLUTION
     e = torch.exp(scores - scores.amax(dim, keepdim=True))

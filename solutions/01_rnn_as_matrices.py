@@ -189,7 +189,7 @@ print("row instead of column of W_H, neuron 1:", round((h_prev @ W_H[0]).item(),
 # - Do not change the inputs. They may be views (non-contiguous).
 # - `[..., d]` means any number of leading dimensions, none included. All sizes are at least 1.
 # - Best not to call your other answers: if one is wrong, both lose points.
-# - `nn.RNN`, `nn.LSTM`, their cells and torch's functions under them are not allowed, nor is `course_lib`.
+# - `nn.RNN`, `nn.LSTM`, `nn.GRU`, their cells and torch's functions under them are not allowed, nor is `course_lib`.
 #
 # Stuck? Run `hint("rnn_step")` in a cell of your own.
 # %% [markdown] lang="zh-TW"
@@ -201,7 +201,7 @@ print("row instead of column of W_H, neuron 1:", round((h_prev @ W_H[0]).item(),
 # - 不可更改輸入。輸入可能是 view（記憶體不連續）。
 # - `[..., d]` 表示前面可以有任意多個維度，也可以沒有。所有大小至少是 1。
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。
-# - `nn.RNN`、`nn.LSTM`、它們的 cell，以及 torch 底層的同類函式都不能用，`course_lib` 也不行。
+# - `nn.RNN`、`nn.LSTM`、`nn.GRU`、它們的 cell，以及 torch 底層的同類函式都不能用，`course_lib` 也不行。
 #
 # 卡住了嗎？自己開一個儲存格，執行 `hint("rnn_step")`。
 # %% [markdown] lang="en"
@@ -247,7 +247,7 @@ def rnn_neuron(x_t: Tensor, h_prev: Tensor, W_X: Tensor, W_H: Tensor, b: Tensor,
     j by position and by name; float32 and float64; gradients for all five tensors;
     inputs left unchanged, contiguous or not.
 
-    Not allowed: nn.RNN, nn.RNNCell, nn.LSTM, nn.LSTMCell, torch.rnn_tanh and the like,
+    Not allowed: nn.RNN, nn.LSTM, nn.GRU, their cells, torch.rnn_tanh and the like,
     course_lib.
     """
     ### BEGIN SOLUTION
@@ -294,7 +294,7 @@ def rnn_step(x_t: Tensor, h_prev: Tensor, W_X: Tensor, W_H: Tensor, b: Tensor) -
     equal; sums beyond ±100, where exp overflows and tanh does not; float32 and float64;
     gradients for all five tensors; inputs left unchanged, contiguous or not.
 
-    Not allowed: nn.RNN, nn.RNNCell, nn.LSTM, nn.LSTMCell, torch.rnn_tanh and the like,
+    Not allowed: nn.RNN, nn.LSTM, nn.GRU, their cells, torch.rnn_tanh and the like,
     course_lib.
     """
     ### BEGIN SOLUTION
@@ -387,7 +387,7 @@ def rnn_sequence(X: Tensor, h_0: Tensor, W_X: Tensor, W_H: Tensor, b: Tensor) ->
     step (T = 1); h_0 far from 0; float32 and float64; gradients for all five tensors,
     through all steps; inputs left unchanged, contiguous or not.
 
-    Not allowed: nn.RNN, nn.RNNCell, nn.LSTM, nn.LSTMCell, torch.rnn_tanh and the like,
+    Not allowed: nn.RNN, nn.LSTM, nn.GRU, their cells, torch.rnn_tanh and the like,
     course_lib.
     """
     ### BEGIN SOLUTION
@@ -537,8 +537,9 @@ def gradient_through_time(H: Tensor, W_H: Tensor) -> Tensor:
     that make the norms grow and weights that make them shrink; float32 and float64;
     inputs left unchanged, contiguous or not. Gradients of the result are not judged.
 
-    Not allowed: torch.autograd.functional.jacobian, torch.func.jacrev and jacfwd, nn.RNN,
-    nn.RNNCell, nn.LSTM, nn.LSTMCell and torch's functions under them, course_lib.
+    Not allowed: torch.autograd.functional.jacobian, torch.func.jacrev and their like (vjp,
+    jvp, grad), nn.RNN, nn.LSTM, nn.GRU, their cells and torch's functions under them,
+    course_lib.
     """
     ### BEGIN SOLUTION
     J = torch.eye(H.shape[1], dtype=H.dtype, device=H.device)
@@ -720,7 +721,7 @@ def lstm_step(
     ±100; float32 and float64; gradients for all six tensors; inputs left unchanged,
     contiguous or not.
 
-    Not allowed: nn.RNN, nn.RNNCell, nn.LSTM, nn.LSTMCell, torch.lstm_cell and the like,
+    Not allowed: nn.RNN, nn.LSTM, nn.GRU, their cells, torch.lstm_cell and the like,
     course_lib.
     """
     ### BEGIN SOLUTION

@@ -597,9 +597,9 @@ plots.knob(draw_temperature, temperature=(0.1, 10.0, 0.1, 2.2))
 #
 # $\tau = 2$ 時權重是 (0.731, 0.269)，$0.731\cdot0.269 = 0.197$，所以各元素是 $\pm 0.197/2 = \pm 0.098$。
 # %% [markdown] lang="en"
-# In general the scores have shape $[..., M]$ and you return one matrix for each row of scores, $[..., M, M]$. Use the formula: `torch.autograd.*`, `torch.func.*` and `.backward` are not allowed. `torch.softmax` is, and scores may be large.
+# In general the scores have shape $[..., M]$ and you return one matrix for each row of scores, $[..., M, M]$. Use the formula: `torch.autograd.*`, `.backward` and the derivatives in `torch.func` (`grad`, `vjp`, `jacrev`, …) are not allowed. `torch.softmax` and `torch.vmap` are, and scores may be large.
 # %% [markdown] lang="zh-TW"
-# 一般情形的分數形狀是 $[..., M]$，每一列分數要回傳一個矩陣，所以結果是 $[..., M, M]$。請用公式寫：不可使用 `torch.autograd.*`、`torch.func.*` 與 `.backward`。可以用 `torch.softmax`，分數可能很大。
+# 一般情形的分數形狀是 $[..., M]$，每一列分數要回傳一個矩陣，所以結果是 $[..., M, M]$。請用公式寫：不可使用 `torch.autograd.*`、`.backward`，以及 `torch.func` 裡求導數的函式（`grad`、`vjp`、`jacrev` 等）。可以用 `torch.softmax` 和 `torch.vmap`；分數可能很大。
 # %% exercise="softmax_jacobian"
 def softmax_jacobian(scores: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
     """All derivatives of softmax(scores / temperature) with respect to the scores.
@@ -612,7 +612,8 @@ def softmax_jacobian(scores: torch.Tensor, temperature: float = 1.0) -> torch.Te
         J, [..., M, M], in the dtype of the scores: J[..., i, j] = d p_i / d s_j = p_i (delta_ij - p_j) / temperature,
         where p = softmax(scores / temperature) over the last axis.
 
-    Not allowed: torch.autograd.*, torch.func.*, .backward. torch.softmax is allowed. The scores stay unchanged.
+    Not allowed: torch.autograd.*, .backward, torch.func's derivatives (grad, vjp, jacrev, ...). torch.softmax and
+    torch.vmap are allowed. The scores stay unchanged.
     """
     ### BEGIN SOLUTION
     p = torch.softmax(scores / temperature, dim=-1)
@@ -708,13 +709,13 @@ _ = ax.legend(ncols=2, loc="upper center")
 #
 # Return $H$ for each row of $p$, shape $[..., M]$, with the natural logarithm. The result has one dimension less, $[...]$.
 #
-# The trap is a weight of exactly 0: $\ln 0 = -\infty$, and $0\cdot(-\infty)$ is NaN on a computer. In the limit $p\ln p \to 0$, so a zero weight contributes 0. Small weights count too, those near $10^{-5}$ for example. `torch.distributions` is not allowed. For float16 and bfloat16 it is best to compute in float32 and convert back; only the error is judged: at most twice that of the plain formula.
+# The trap is a weight of exactly 0: $\ln 0 = -\infty$, and $0\cdot(-\infty)$ is NaN on a computer. In the limit $p\ln p \to 0$, so a zero weight contributes 0. Small weights count too, those near $10^{-5}$ for example. `torch.distributions`, `cross_entropy`, `kl_div` and SciPy's `entropy` are not allowed; `torch.special.entr` is. For float16 and bfloat16 it is best to compute in float32 and convert back; only the error is judged: at most twice that of the plain formula.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `entropy` · 難度 2／5 · 10 分鐘 · 滿分 1 分
 #
 # 給定形狀 $[..., M]$ 的 $p$，對每一列回傳 $H$，用自然對數。結果少一個維度，形狀是 $[...]$。
 #
-# 陷阱是權重恰為 0：$\ln 0 = -\infty$，而 $0\cdot(-\infty)$ 在電腦上是 NaN。極限是 $p\ln p \to 0$，所以權重 0 的貢獻就是 0。很小的權重也要算，例如 $10^{-5}$。不可使用 `torch.distributions`。float16 與 bfloat16 建議用 float32 計算再轉回去；檢查只看誤差：最多是直接套公式的兩倍。
+# 陷阱是權重恰為 0：$\ln 0 = -\infty$，而 $0\cdot(-\infty)$ 在電腦上是 NaN。極限是 $p\ln p \to 0$，所以權重 0 的貢獻就是 0。很小的權重也要算，例如 $10^{-5}$。不可使用 `torch.distributions`、`cross_entropy`、`kl_div` 與 SciPy 的 `entropy`；可以用 `torch.special.entr`。float16 與 bfloat16 建議用 float32 計算再轉回去；檢查只看誤差：最多是直接套公式的兩倍。
 # %% exercise="entropy"
 def entropy(p: torch.Tensor) -> torch.Tensor:
     """Entropy of each row of weights, in nats: -sum p_i ln p_i over the last axis, with 0 ln 0 = 0.
@@ -727,7 +728,7 @@ def entropy(p: torch.Tensor) -> torch.Tensor:
         [...], in the dtype of p: 0 for a one-hot row, ln M for a uniform one.
 
     Half precision is judged by its error: at most twice that of the plain formula in the same dtype; best computed in
-    float32. p stays unchanged. Not allowed: torch.distributions.
+    float32. p stays unchanged. Not allowed: torch.distributions, cross_entropy, kl_div, scipy.stats.entropy.
     """
     ### BEGIN SOLUTION
     half = p.dtype in (torch.float16, torch.bfloat16)

@@ -500,9 +500,9 @@ for name, values in losses.items():
 #
 # 鍵與值的頭可以比查詢的**少**，記作 `n_kv_heads`，第 6 節會說為什麼。只有一個時，$W_K$ 與 $W_V$ 是 $4\times2$：$16+8+8+16=48$；加上偏置是 $48+4+2+2+4=60$。
 # %% [markdown] lang="en"
-# **In general** $W_Q$ and $W_O$ are $d_\text{model}\times d_\text{model}$, $W_K$ and $W_V$ are $d_\text{model}\times(n_\text{kv}\,d_\text{head})$; `None` stands for $n_\text{kv}=h$. With `bias`, each of the four adds one number for each of its output columns. Return an `int`. Judged: 512 and 8, other sizes, with and without biases, fewer key/value heads, and both together.
+# **In general** $W_Q$ and $W_O$ are $d_\text{model}\times d_\text{model}$, $W_K$ and $W_V$ are $d_\text{model}\times(n_\text{kv}\,d_\text{head})$; `None` stands for $n_\text{kv}=h$. With `bias`, each of the four adds one number for each of its output columns. Return an `int`, by counting yourself: `nn.MultiheadAttention` is not allowed here either. Judged: 512 and 8, other sizes, with and without biases, fewer key/value heads, and both together.
 # %% [markdown] lang="zh-TW"
-# **一般情形**：$W_Q$ 與 $W_O$ 是 $d_\text{model}\times d_\text{model}$，$W_K$ 與 $W_V$ 是 $d_\text{model}\times(n_\text{kv}\,d_\text{head})$；`None` 表示 $n_\text{kv}=h$。有 `bias` 時，四個投影各替自己的每個輸出行多加一個數。回傳 `int`。檢查會看：512 與 8、其他大小、有無偏置、鍵與值的頭比較少，以及兩者同時出現。
+# **一般情形**：$W_Q$ 與 $W_O$ 是 $d_\text{model}\times d_\text{model}$，$W_K$ 與 $W_V$ 是 $d_\text{model}\times(n_\text{kv}\,d_\text{head})$；`None` 表示 $n_\text{kv}=h$。有 `bias` 時，四個投影各替自己的每個輸出行多加一個數。回傳 `int`，請自己數：這題同樣不能用 `nn.MultiheadAttention`。檢查會看：512 與 8、其他大小、有無偏置、鍵與值的頭比較少，以及兩者同時出現。
 # %% exercise="attention_parameter_count"
 def attention_parameter_count(d_model: int, n_heads: int, n_kv_heads: int | None = None, bias: bool = False) -> int:
     """Count the numbers that a multi-head attention layer learns.
@@ -554,9 +554,9 @@ print(f"{4 * d * n_heads * d_head:,} weights; with d_model / h it would be {coun
 #
 # **先看小例子**：$N=2$ 個查詢、$M=3$ 個鍵、$d_\text{model}=4$、2 個頭。投影：查詢與輸出各 $2\cdot2\cdot4\cdot4=64$，鍵與值各 $2\cdot3\cdot4\cdot4=96$，共 320。分數：每個頭 $2\cdot2\cdot2\cdot3=24$，混合也是 24，兩個頭共 96。總計 416。
 # %% [markdown] lang="en"
-# **In general** six products: four projections (two over the $N$ queries, two over the $M$ keys), and in each head $qk^\top$ and weights times $v$. One sentence, as many key/value heads as query heads. Softmax, scaling and masks are not counted. Return an exact `int`: counts beyond $2^{53}$ occur, where a float loses digits. Judged: $N = M$, $N \ne M$, one query, one head.
+# **In general** six products: four projections (two over the $N$ queries, two over the $M$ keys), and in each head $qk^\top$ and weights times $v$. One sentence, as many key/value heads as query heads. Softmax, scaling and masks are not counted. Return an exact `int`: counts beyond $2^{53}$ occur, where a float loses digits. Not allowed: torch's own counters (`FlopCounterMode`, the profiler). Judged: $N = M$, $N \ne M$, one query, one head.
 # %% [markdown] lang="zh-TW"
-# **一般情形**有六個乘積：四個投影（兩個對 $N$ 個查詢做，兩個對 $M$ 個鍵做），以及每個頭裡的 $qk^\top$ 和權重乘 $v$。只算一個句子，鍵與值的頭和查詢一樣多；softmax、縮放、遮罩都不算。回傳精確的 `int`：會出現超過 $2^{53}$ 的數，浮點數會丟掉位數。檢查會看：$N = M$、$N \ne M$、一個查詢、一個頭。
+# **一般情形**有六個乘積：四個投影（兩個對 $N$ 個查詢做，兩個對 $M$ 個鍵做），以及每個頭裡的 $qk^\top$ 和權重乘 $v$。只算一個句子，鍵與值的頭和查詢一樣多；softmax、縮放、遮罩都不算。回傳精確的 `int`：會出現超過 $2^{53}$ 的數，浮點數會丟掉位數。不可使用 torch 自己的計數工具（`FlopCounterMode`、profiler）。檢查會看：$N = M$、$N \ne M$、一個查詢、一個頭。
 # %% exercise="attention_flops"
 def attention_flops(n_queries: int, n_keys: int, d_model: int, n_heads: int) -> int:
     """Count the operations in the matrix products of a multi-head attention layer; one multiply-add counts 2.

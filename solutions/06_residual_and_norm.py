@@ -617,7 +617,8 @@ def batch_norm(
 
     Returns:
         (y, new_running_mean, new_running_var): [B, d], [d], [d]. Without training the last two equal the old ones.
-        y is differentiable in x, gamma and beta. Not allowed: F.batch_norm, nn.BatchNorm1d and other built-in norms.
+        y is differentiable in x, gamma and beta. Not allowed: built-in norms of any kind
+        (F.batch_norm, F.layer_norm, F.rms_norm, F.normalize, torch.renorm and their like).
     """
     ### BEGIN SOLUTION
     mean, variance = running_mean, running_var
@@ -706,8 +707,8 @@ def layer_norm(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: fl
         eps: added to the biased variance, under the root.
 
     Returns:
-        [..., d] in the dtype of x. Differentiable in x, gamma and beta. Not allowed: built-in norms
-        (F.layer_norm, nn.LayerNorm, F.batch_norm, F.group_norm, F.instance_norm).
+        [..., d] in the dtype of x. Differentiable in x, gamma and beta. Not allowed: built-in norms of any kind
+        (F.layer_norm, F.rms_norm, F.batch_norm, F.normalize, torch.renorm and their like).
     """
     ### BEGIN SOLUTION
     half = x.dtype in (torch.float16, torch.bfloat16)
@@ -805,7 +806,8 @@ def rms_norm(x: torch.Tensor, gamma: torch.Tensor, eps: float = 1e-6) -> torch.T
         eps: added to the mean square, under the root.
 
     Returns:
-        [..., d] in the dtype of x. Differentiable in x and gamma. Not allowed: F.rms_norm, nn.RMSNorm.
+        [..., d] in the dtype of x. Differentiable in x and gamma. Not allowed: built-in norms of any kind
+        (F.rms_norm, F.layer_norm, F.normalize, torch.renorm and their like).
     """
     ### BEGIN SOLUTION
     half = x.dtype in (torch.float16, torch.bfloat16)

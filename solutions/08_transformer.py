@@ -490,7 +490,7 @@ print(f"logits {list(ours.shape)}, largest difference {(ours - theirs).abs().max
 #
 # A place counts if its label is not `ignore_index`, which may be $-100$ or a valid class, for example the padding. The mean is over **all** counting places of the batch together, not row by row. If none counts, the loss is 0.
 #
-# Logits near ±6000 occur: take the logarithm together with the softmax. `F.cross_entropy`, `nn.CrossEntropyLoss`, `F.kl_div`, `nn.KLDivLoss` are not allowed; `torch.log_softmax` is.
+# Logits near ±6000 occur: take the logarithm together with the softmax. `F.cross_entropy`, `nn.CrossEntropyLoss`, `F.kl_div`, `nn.KLDivLoss` and their like (`F.linear_cross_entropy`) are not allowed; `torch.log_softmax` is.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `label_smoothing_loss` · 難度 3／5 · 20 分鐘 · 滿分 3 分
 #
@@ -498,7 +498,7 @@ print(f"logits {list(ours.shape)}, largest difference {(ours - theirs).abs().max
 #
 # 標籤不等於 `ignore_index` 的位置才計入；它可能是 $-100$，也可能是有效的類別，例如填補。平均是對整個批次**所有**計入的位置一起算，不是一列一列算。都不計入時，損失是 0。
 #
-# logits 可能到 ±6000：對數要跟 softmax 一起算。不可使用 `F.cross_entropy`、`nn.CrossEntropyLoss`、`F.kl_div`、`nn.KLDivLoss`；可以用 `torch.log_softmax`。
+# logits 可能到 ±6000：對數要跟 softmax 一起算。不可使用 `F.cross_entropy`、`nn.CrossEntropyLoss`、`F.kl_div`、`nn.KLDivLoss` 這一類（包括 `F.linear_cross_entropy`）；可以用 `torch.log_softmax`。
 # %% exercise="label_smoothing_loss"
 def label_smoothing_loss(logits: Tensor, target: Tensor, smoothing: float = 0.1, ignore_index: int = -100) -> Tensor:
     """Cross-entropy against (1 - smoothing) * one-hot + smoothing / V, as a mean over the places that count.
@@ -708,13 +708,13 @@ check("greedy_decode", greedy_decode)
 # %% [markdown] lang="en"
 # ### Exercise `parameter_count` · difficulty 2 of 5 · 10 minutes · 2 points
 #
-# `n_layers` encoder layers and as many decoder layers. An encoder layer has one attention, a decoder layer two; each sublayer is followed by one norm; nothing stands behind the stacks. `tied`: one table of $V\times d_\text{model}$ for source, target and output; otherwise three (and no bias in the output).
+# `n_layers` encoder layers and as many decoder layers. An encoder layer has one attention, a decoder layer two; each sublayer is followed by one norm; nothing stands behind the stacks. Count yourself, without `nn.Transformer` and its layers. `tied`: one table of $V\times d_\text{model}$ for source, target and output; otherwise three (and no bias in the output).
 #
 # With one layer of each and five words the small model has $41 + 61 + 5\cdot2 = 112$.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `parameter_count` · 難度 2／5 · 10 分鐘 · 滿分 2 分
 #
-# 編碼器和解碼器各 `n_layers` 層。編碼器的一層有一個注意力，解碼器有兩個；每個子層後面有一個正規化；兩個堆疊的最後面沒有別的。`tied` 為真時，來源、目標、輸出共用一張 $V\times d_\text{model}$ 的表，否則有三張（輸出沒有偏置）。
+# 編碼器和解碼器各 `n_layers` 層。編碼器的一層有一個注意力，解碼器有兩個；每個子層後面有一個正規化；兩個堆疊的最後面沒有別的。請自己數，不能用 `nn.Transformer` 及其各層。`tied` 為真時，來源、目標、輸出共用一張 $V\times d_\text{model}$ 的表，否則有三張（輸出沒有偏置）。
 #
 # 兩種各一層、詞彙五個字的話，上面的小模型有 $41 + 61 + 5\cdot2 = 112$ 個參數。
 # %% exercise="parameter_count"

@@ -448,14 +448,14 @@ print(f"in one piece: output {attend_over(five, worth)[0].item():.10f}")
 # %% [markdown] lang="en"
 # Two more demands:
 #
-# - **Memory is measured.** In four cases no tensor that you make, and no sum of those alive at one time, may exceed $NM/2$ entries; a Boolean mask counts too. Three are long; the fourth has blocks of 4 keys, where tiles much wider than `block_size` show. The meter sees torch only, so `.numpy()` and `.tolist()` are not allowed.
+# - **Memory is measured.** In five cases no tensor that you make, and no sum of those alive at one time, may exceed $NM/2$ entries; a Boolean mask counts too. Three are long; the fourth has blocks of 4 keys, where tiles much wider than `block_size` show; the last has 3 queries and 4096 keys of one number each: one query against all keys at once is too much there, and so are copies of all of $K$ and $V$. The meter sees torch only, so `.numpy()` and `.tolist()` are not allowed.
 # - **Half precision**: convert to float32 *before the first product*, round the output at the end. lse comes back in float32 and is judged to float32's accuracy; the output may be off by at most twice the error of the plain formula in the same dtype.
 #
 # No gradients here: the backward pass is the next exercise.
 # %% [markdown] lang="zh-TW"
 # 還有兩個要求：
 #
-# - **會量記憶體。** 有四種情況，你造出的任何張量，以及同時存在的總和，都不能超過 $NM/2$ 個元素；布林遮罩也算。其中三種是長序列，另一種每個區塊只有 4 個鍵，區塊做得遠比 `block_size` 寬就看得出來。量測只看得到 torch，所以不能用 `.numpy()` 和 `.tolist()`。
+# - **會量記憶體。** 有五種情況，你造出的任何張量，以及同時存在的總和，都不能超過 $NM/2$ 個元素；布林遮罩也算。其中三種是長序列；第四種每個區塊只有 4 個鍵，區塊做得遠比 `block_size` 寬就看得出來；最後一種有 3 個查詢、4096 個鍵，每個鍵只有一個數：一個查詢一次對上所有的鍵就太多了，把 $K$、$V$ 整個複製一份也太多。量測只看得到 torch，所以不能用 `.numpy()` 和 `.tolist()`。
 # - **半精度**：**第一次相乘之前**就轉成 float32，輸出最後才轉回去。lse 以 float32 回傳，要有 float32 的精度；輸出的誤差最多是同 dtype 直接套公式的兩倍。
 #
 # 這裡不需要梯度，反向傳播是下一題。
@@ -636,16 +636,16 @@ for name, error in errors.items():
 # %% [markdown] lang="en"
 # ### Exercise `flash_backward` · difficulty 5 of 5 · 40 minutes · 5 points
 #
-# Write it by hand: `torch.autograd`, `torch.func` and `.backward()` are not allowed. `out` and `lse` are those of the forward pass; `d_out` is any gradient and has nothing to do with `out`.
+# Write it by hand: `torch.autograd`, `.backward()` and the derivatives in `torch.func` are not allowed. `out` and `lse` are those of the forward pass; `d_out` is any gradient and has nothing to do with `out`.
 #
-# - Tiles at most `block_size` keys wide; the same memory limit and the same rules for causal masks and half precision as before.
+# - Tiles at most `block_size` keys wide; the same memory limit and the same rules for causal masks and half precision as before. The case with few queries has 11 of them here, for $dK$ and $dV$ take room too.
 # - A row that saw nothing has lse $-\infty$ and adds 0 to every gradient. Its weights are all 0: put $+\infty$ in the place of such an lse, and the exponential says so by itself.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `flash_backward` · 難度 5／5 · 40 分鐘 · 滿分 5 分
 #
-# 自己動手寫：不能用 `torch.autograd`、`torch.func` 和 `.backward()`。`out` 與 `lse` 是前向傳播的結果；`d_out` 是任意的梯度，跟 `out` 無關。
+# 自己動手寫：不能用 `torch.autograd`、`.backward()`，以及 `torch.func` 裡求導數的函式。`out` 與 `lse` 是前向傳播的結果；`d_out` 是任意的梯度，跟 `out` 無關。
 #
-# - 每個區塊最多 `block_size` 個鍵；記憶體上限、因果遮罩、半精度的規則都和上一題相同。
+# - 每個區塊最多 `block_size` 個鍵；記憶體上限、因果遮罩、半精度的規則都和上一題相同。查詢很少的那一種情況，這裡有 11 個查詢，因為 $dK$ 和 $dV$ 也占空間。
 # - 什麼都看不到的列，lse 是 $-\infty$，對每個梯度的貢獻都是 0。它的權重全是 0：把這種 lse 換成 $+\infty$，取指數就自然得到 0。
 # %% exercise="flash_backward"
 def flash_backward(
@@ -675,7 +675,7 @@ def flash_backward(
 
     Judged: the same situations as flash_forward, memory included (at most N·M/2 entries in any tensor
     made and in all alive together). Half precision is computed in float32 and rounded at the end.
-    No torch.autograd, no torch.func, no .backward().
+    No torch.autograd, no .backward(), none of torch.func's derivatives.
     """
     ### BEGIN SOLUTION
     dtype = torch.promote_types(q.dtype, torch.float32)

@@ -576,13 +576,13 @@ print("counted", size_of(2, 6, 3, 8, 2, 128, torch.float32), "measured", measure
 # %% [markdown] lang="en"
 # ### Exercise `decode_flops` · difficulty 2 of 5 · 10 minutes · 2 points
 #
-# Count the operations of one attention layer for the $n$-th token ($n$ counts it). With a cache: as above. Without: all $n$ rows again, with full $n\times n$ scores (not halved for causality, since the plain product makes them all). The softmax is not counted. Return an exact `int`.
+# Count the operations of one attention layer for the $n$-th token ($n$ counts it). With a cache: as above. Without: all $n$ rows again, with full $n\times n$ scores (not halved for causality, since the plain product makes them all). The softmax is not counted. Return an exact `int`; torch's own counters (`FlopCounterMode`, the profiler) are not allowed.
 #
 # The number of heads is an argument. Think about whether you need it.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `decode_flops` · 難度 2／5 · 10 分鐘 · 滿分 2 分
 #
-# 數一層注意力產生第 $n$ 個詞元的運算次數（$n$ 包含它自己）。有快取：如上。沒有快取：$n$ 列全部重來，分數是完整的 $n\times n$（不因為因果遮罩減半，一般的乘法全部都會算）。softmax 不算。回傳完全正確的 `int`。
+# 數一層注意力產生第 $n$ 個詞元的運算次數（$n$ 包含它自己）。有快取：如上。沒有快取：$n$ 列全部重來，分數是完整的 $n\times n$（不因為因果遮罩減半，一般的乘法全部都會算）。softmax 不算。回傳完全正確的 `int`；不可使用 torch 自己的計數工具（`FlopCounterMode`、profiler）。
 #
 # 頭的個數也是引數。想一想：真的用得到嗎？
 # %% exercise="decode_flops"

@@ -586,11 +586,11 @@ ax = plots.bars(
 # %% [markdown] lang="en"
 # By hand: vectors (1, 3), (3, 5) and padding (9, 9): the mean is (2, 4), not (4.33, 5.67).
 #
-# For float16 and bfloat16 sum in float32: 300 vectors near 400 make 120,000, and float16 ends at 65,504. Judged there is the error: at most twice that of the plain formula summed in float32. Gradients are judged too, also with an empty sequence.
+# For float16 and bfloat16 sum in float32: 300 vectors near 400 make 120,000, and float16 ends at 65,504. Judged there is the error: at most twice that of the plain formula summed in float32. Gradients are judged too, also with an empty sequence. `torch.masked` is not allowed.
 # %% [markdown] lang="zh-TW"
 # 用手算：向量 (1, 3)、(3, 5)，填補是 (9, 9)：平均是 (2, 4)，不是 (4.33, 5.67)。
 #
-# 輸入是 float16 或 bfloat16 時請用 float32 加總：300 個 400 左右的向量加起來是 12 萬，而 float16 只到 65,504。半精度只看誤差：不超過直接套公式（用 float32 加總）的兩倍。也會檢查梯度，包括有空序列的情形。
+# 輸入是 float16 或 bfloat16 時請用 float32 加總：300 個 400 左右的向量加起來是 12 萬，而 float16 只到 65,504。半精度只看誤差：不超過直接套公式（用 float32 加總）的兩倍。也會檢查梯度，包括有空序列的情形。不可使用 `torch.masked`。
 # %% exercise="mean_pool"
 def mean_pool(hidden: torch.Tensor, key_mask: torch.Tensor) -> torch.Tensor:
     """One vector for each sequence: the mean of its real tokens' vectors.

@@ -568,7 +568,7 @@ print({name: round(ms[-1] / ms[2], 1) for name, ms in milliseconds.items()})
 #
 # By hand, one channel, $p = 2$: the image with rows 0 1 2 3 and 4 5 6 7 becomes two patches, (0, 1, 4, 5) and (2, 3, 6, 7). A plain reshape would give (0, 1, 2, 3): right shape, wrong pixels.
 #
-# If height or width is no multiple of $p$, raise a `ValueError`. `F.unfold` and `F.pixel_unshuffle` (also as modules) are not allowed; a tensor's own `.unfold` is.
+# If height or width is no multiple of $p$, raise a `ValueError`. `F.unfold`, `F.pixel_unshuffle` and convolutions (also as modules) are not allowed; a tensor's own `.unfold` is.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `patchify` · 難度 2／5 · 15 分鐘 · 滿分 2 分
 #
@@ -576,7 +576,7 @@ print({name: round(ms[-1] / ms[2], 1) for name, ms in milliseconds.items()})
 #
 # 用手算，單一通道、$p = 2$：兩列像素 0 1 2 3 和 4 5 6 7，切成 (0, 1, 4, 5) 和 (2, 3, 6, 7) 兩塊。只用 reshape 會得到 (0, 1, 2, 3)：形狀對，像素不對。
 #
-# 高或寬不是 $p$ 的整數倍時，請 raise `ValueError`。不可用 `F.unfold` 和 `F.pixel_unshuffle`（模組版本也一樣）；張量自己的 `.unfold` 可以用。
+# 高或寬不是 $p$ 的整數倍時，請 raise `ValueError`。不可用 `F.unfold`、`F.pixel_unshuffle` 和卷積（模組版本也一樣）；張量自己的 `.unfold` 可以用。
 # %% exercise="patchify"
 def patchify(images: torch.Tensor, patch: int) -> torch.Tensor:
     """Cut images into square patches and lay each out as a row.

@@ -12,37 +12,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import ATTENTION_BUILT_INS, float64, gradients, half_precision, noncontiguous
+from autograder.exercises.forbidden import EMBEDDINGS, PRODUCTS, SOFTMAXES
+from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous
 from autograder.text import both
 
 LESSON = "00_two_facts"
-
-# Whatever multiplies matrices or vectors by itself: the sums of products are what the first three exercises are about.
-_AS_FUNCTION_AND_METHOD = (
-    "matmul", "mm", "mv", "bmm", "dot", "vdot", "inner", "outer", "ger", "addmm", "addmv", "addr", "addbmm", "baddbmm",
-)  # fmt: skip
-PRODUCTS = (
-    "torch.Tensor.__matmul__",
-    "torch.Tensor.__rmatmul__",
-    *(f"{owner}.{name}" for name in _AS_FUNCTION_AND_METHOD for owner in ("torch", "torch.Tensor")),
-    "torch.einsum",
-    "torch.tensordot",
-    "torch.chain_matmul",
-    "torch.linalg.matmul",
-    "torch.linalg.vecdot",
-    "torch.linalg.multi_dot",
-    "torch.sparse.mm",
-    *(f"torch.nn.functional.{name}" for name in ("linear", "bilinear", "conv1d", "conv2d", "embedding_bag")),
-)
-SOFTMAX_BUILT_INS = (
-    *(f"{owner}.{name}" for name in ("softmax", "log_softmax") for owner in ("torch", "torch.Tensor", "torch.special")),
-    *(f"torch.nn.functional.{name}" for name in ("softmax", "log_softmax", "softmin", "gumbel_softmax")),
-    *(f"torch.nn.{name}" for name in ("Softmax", "LogSoftmax", "Softmin", "Softmax2d")),
-    *(f"torch.{module}.{name}" for name in ("softmax", "log_softmax") for module in ("sparse", "masked")),
-    "torch.func.*",  # the gradient of logsumexp is the softmax
-    "torch.autograd.*",
-    *ATTENTION_BUILT_INS,
-)
 
 
 def times(A: Tensor, B: Tensor) -> Tensor:
@@ -585,7 +559,7 @@ exercise(
     reference=softmax,
     exact_zeros=True,
     results=("the weights",),
-    forbidden=SOFTMAX_BUILT_INS,
+    forbidden=SOFTMAXES,
     cases=[
         Case("vector", both("one vector of scores", "一個分數向量"), lambda d: draw_scores(d, 5), 3),
         Case(
@@ -857,13 +831,7 @@ exercise(
     difficulty=1,
     reference=embed,
     results=("the vectors",),
-    forbidden=(
-        "torch.nn.functional.embedding",
-        "torch.nn.functional.embedding_bag",
-        "torch.nn.Embedding",
-        "torch.nn.EmbeddingBag",
-        "torch.embedding",
-    ),
+    forbidden=EMBEDDINGS,
     cases=[
         Case("sequence", both("a sequence of 5 ids", "5 個編號的序列"), lambda d: draw_ids(d, 9, 4, 5), 3),
         Case(

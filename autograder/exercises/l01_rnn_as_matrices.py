@@ -11,22 +11,12 @@ import torch
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
+from autograder.exercises.forbidden import JACOBIANS, RECURRENCES
 from autograder.exercises.shared import float64, gradients, noncontiguous
 from autograder.text import both
 from course_lib.recurrent import lstm_step, rnn_step
 
 LESSON = "01_rnn_as_matrices"
-
-RECURRENT_BUILT_INS = (
-    "torch.nn.RNN",
-    "torch.nn.RNNCell",
-    "torch.nn.LSTM",
-    "torch.nn.LSTMCell",
-    "torch.rnn_tanh",
-    "torch.rnn_tanh_cell",
-    "torch.lstm",
-    "torch.lstm_cell",
-)
 
 
 def draw_step(draw: Draw, *leading: int, d_in: int, d_h: int, std: float = 0.8) -> tuple[Tensor, ...]:
@@ -103,7 +93,7 @@ exercise(
     difficulty=2,
     reference=rnn_neuron,
     results=("h",),
-    forbidden=RECURRENT_BUILT_INS,
+    forbidden=RECURRENCES,
     cases=[
         Case("two_and_two", both("two inputs, two neurons", "兩個輸入、兩個神經元"), lambda d: draw_neuron(d, 2, 2), 3),
         Case("more_neurons", both("more neurons than inputs", "神經元比輸入多"), lambda d: draw_neuron(d, 3, 5), 2),
@@ -259,7 +249,7 @@ exercise(
     difficulty=2,
     reference=rnn_step,
     results=("h_t",),
-    forbidden=RECURRENT_BUILT_INS,
+    forbidden=RECURRENCES,
     cases=[
         Case("vector", both("one vector", "一個向量"), lambda d: draw_step(d, d_in=3, d_h=4), 2),
         Case("batch", both("a batch of vectors", "一批向量"), lambda d: draw_step(d, 5, d_in=4, d_h=2), 2),
@@ -450,7 +440,7 @@ exercise(
     difficulty=2,
     reference=rnn_sequence,
     results=("states",),
-    forbidden=RECURRENT_BUILT_INS,
+    forbidden=RECURRENCES,
     cases=[
         Case(
             "ordinary",
@@ -673,12 +663,7 @@ exercise(
     difficulty=4,
     reference=gradient_through_time,
     results=("norms",),
-    forbidden=(
-        *RECURRENT_BUILT_INS,
-        "torch.autograd.functional.jacobian",
-        "torch.func.jacrev",
-        "torch.func.jacfwd",
-    ),
+    forbidden=(*RECURRENCES, *JACOBIANS),
     cases=[
         Case(
             "ordinary",
@@ -914,7 +899,7 @@ exercise(
     difficulty=3,
     reference=lstm_step,
     results=("h_t", "c_t"),
-    forbidden=RECURRENT_BUILT_INS,
+    forbidden=RECURRENCES,
     cases=[
         Case("vector", both("one vector", "一個向量"), lambda d: draw_lstm(d, d_in=3, d_h=2), 3),
         Case("batch", both("a batch of vectors", "一批向量"), lambda d: draw_lstm(d, 4, d_in=2, d_h=5), 2),

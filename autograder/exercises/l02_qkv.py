@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import ATTENTION_BUILT_INS, float64, gradients, noncontiguous
+from autograder.exercises.forbidden import ATTENTION
+from autograder.exercises.shared import float64, gradients, noncontiguous
 from autograder.functions import Equivariant, PlaceScaled, Positional
 from autograder.text import both
 
@@ -35,7 +36,7 @@ exercise(
     difficulty=1,
     reference=project_qkv,
     results=("Q", "K", "V"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("matrix", both("one sequence", "一個序列"), lambda d: draw_projection(d, 4, 3, 2, 5), 2),
         Case(
@@ -159,7 +160,7 @@ exercise(
     difficulty=1,
     reference=relevance,
     results=("e",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("keys", both("five keys", "五個鍵"), lambda d: draw_query_and_keys(d, 5, 3), 2),
         Case(
@@ -283,7 +284,7 @@ exercise(
     difficulty=2,
     reference=attend,
     results=("h",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("lookup", both("one query, five keys", "一個查詢、五個鍵"), lambda d: draw_lookup(d, 5, 3, 4), 3),
         Case(
@@ -455,7 +456,7 @@ exercise(
     difficulty=2,
     reference=attention_matrix,
     results=("A",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("matrix", both("3 queries, 5 keys", "3 個查詢、5 個鍵"), lambda d: draw_queries_and_keys(d, 3, 5, 4), 2),
         Case(
@@ -638,7 +639,7 @@ exercise(
     points=3,
     difficulty=2,
     reference=self_attention,
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("matrix", both("one sequence", "一個序列"), lambda d: draw_self_attention(d, 4, 3, 2, 5), 3),
         Case(
@@ -850,7 +851,7 @@ exercise(
     difficulty=3,
     reference=permutation_gap,
     results=("gap",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     # A gap of 0 is a difference of equal numbers of size 1: rounding is measured against those.
     cases=[
         Case(

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import ATTENTION_BUILT_INS, float64, gradients, half_precision, noncontiguous
+from autograder.exercises.forbidden import ATTENTION, DERIVATIVES, ENTROPIES
+from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous
 from autograder.text import both
 from course_lib.attention import scaled_dot_product_attention
 
@@ -63,7 +64,7 @@ exercise(
     difficulty=2,
     reference=dot_product_variance,
     results=("theory", "sample"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("standard", both("six pairs, σ = 1", "六對向量，σ = 1"), lambda d: draw_pairs(d, 6, 4), 2),
         Case(
@@ -327,7 +328,7 @@ exercise(
     plain=plain_temperature_softmax,
     exact_zeros=True,
     results=("p",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("hot", both("one row of scores, τ > 1", "一列分數，τ > 1"), lambda d: draw_scores(d, 1.5, 4.0, 5), 3),
         Case("cold", both("a matrix, τ < 1", "一個矩陣，τ < 1"), lambda d: draw_scores(d, 0.3, 0.7, 4, 6), 2),
@@ -499,7 +500,7 @@ exercise(
     difficulty=3,
     reference=softmax_jacobian,
     results=("J",),
-    forbidden=(*ATTENTION_BUILT_INS, "torch.autograd.*", "torch.func.*", "torch.Tensor.backward"),
+    forbidden=(*ATTENTION, *DERIVATIVES),
     cases=[
         Case("one_row", both("one row of scores, τ = 1", "一列分數，τ = 1"), lambda d: (d.normal(4),), 3),
         Case("hot", both("one row, τ > 1", "一列，τ > 1"), lambda d: (d.normal(5, std=2.0), d.number(1.5, 3.0)), 2),
@@ -788,7 +789,7 @@ exercise(
     reference=entropy,
     plain=plain_entropy,
     results=("H",),
-    forbidden=(*ATTENTION_BUILT_INS, "torch.distributions.*"),
+    forbidden=(*ATTENTION, *ENTROPIES),
     cases=[
         Case("one_row", both("one row of weights", "一列權重"), lambda d: draw_weights(d, 5), 3),
         Case("rows", both("a matrix", "一個矩陣"), lambda d: draw_weights(d, 3, 6), 2),
@@ -1006,7 +1007,7 @@ exercise(
     plain=plain_attention,
     exact_zeros=True,
     results=("output", "weights"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("matrix", both("3 queries, 5 keys", "3 個查詢、5 個鍵"), lambda d: draw_attention(d, 3, 5, 4, 2), 3),
         Case(

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
+from autograder.exercises.forbidden import ATTENTION, FLOP_COUNTERS
 from autograder.exercises.l03_sqrt_dk import masked_weights
-from autograder.exercises.shared import ATTENTION_BUILT_INS, float64, gradients, half_precision, noncontiguous
+from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous
 from autograder.text import both
 
 LESSON = "04_multi_head"
@@ -65,7 +66,7 @@ exercise(
     difficulty=2,
     reference=split_heads,
     results=("heads",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case(
             "batch", both("two sentences, three heads", "兩個句子、三個頭"), lambda d: draw_to_split(d, 2, 5, 3, 4), 3
@@ -209,7 +210,7 @@ exercise(
     difficulty=2,
     reference=merge_heads,
     results=("merged",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("batch", both("two sentences, three heads", "兩個句子、三個頭"), lambda d: draw_heads(d, 2, 3, 5, 4), 3),
         Case("one", both("one sentence, two heads", "一個句子、兩個頭"), lambda d: draw_heads(d, 1, 2, 3, 5), 2),
@@ -461,7 +462,7 @@ exercise(
     reference=MultiHeadAttention,
     exact_zeros=True,
     results=("output", "weights"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case(
             "self_attention",
@@ -822,6 +823,7 @@ exercise(
     difficulty=2,
     reference=attention_parameter_count,
     results=("count",),
+    forbidden=ATTENTION,
     cases=[
         Case("paper", both("the model of 2017: 512, 8", "2017 年的模型：512、8"), lambda d: (512, 8), 2),
         Case("plain", both("other sizes", "其他大小"), draw_sizes, 2),
@@ -1011,6 +1013,7 @@ exercise(
     difficulty=3,
     reference=attention_flops,
     results=("flops",),
+    forbidden=FLOP_COUNTERS,
     cases=[
         Case(
             "paper",
@@ -1265,7 +1268,7 @@ exercise(
     reference=grouped_query_attention,
     exact_zeros=True,
     results=("output", "weights"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case(
             "two_groups",

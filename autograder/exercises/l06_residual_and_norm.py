@@ -12,32 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
+from autograder.exercises.forbidden import NORMS
 from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous
 from autograder.functions import Equivariant, Perceptron, RowNorm
 from autograder.text import both
 from course_lib.norms import dynamic_tanh, layer_norm, rms_norm
 
 LESSON = "06_residual_and_norm"
-
-OTHER_NORMS = (
-    "torch.nn.functional.batch_norm",
-    "torch.nn.functional.group_norm",
-    "torch.nn.functional.instance_norm",
-    "torch.batch_norm",
-    "torch.native_batch_norm",
-    "torch.group_norm",
-    "torch.native_group_norm",
-    "torch.instance_norm",
-)
-LAYER_NORMS = (
-    "torch.nn.functional.layer_norm",
-    "torch.nn.LayerNorm",
-    "torch.layer_norm",
-    "torch.native_layer_norm",
-    *OTHER_NORMS,
-)
-BATCH_NORMS = ("torch.nn.BatchNorm1d", *OTHER_NORMS)
-RMS_NORMS = ("torch.nn.functional.rms_norm", "torch.nn.RMSNorm", "torch.rms_norm")
 
 
 def raised(x: Tensor) -> Tensor:
@@ -766,7 +747,7 @@ exercise(
     difficulty=3,
     reference=batch_norm,
     results=("y", "new_running_mean", "new_running_var"),
-    forbidden=BATCH_NORMS,
+    forbidden=NORMS,
     cases=[
         Case(
             "training",
@@ -1125,7 +1106,7 @@ exercise(
     difficulty=3,
     reference=layer_norm,
     results=("y",),
-    forbidden=LAYER_NORMS,
+    forbidden=NORMS,
     cases=[
         *row_cases(draw_rows),
         Case(
@@ -1354,7 +1335,7 @@ exercise(
     difficulty=2,
     reference=rms_norm,
     results=("y",),
-    forbidden=RMS_NORMS,
+    forbidden=NORMS,
     cases=[
         *row_cases(draw_rms_rows),
         Case(
@@ -1521,7 +1502,7 @@ exercise(
     reference=dynamic_tanh,
     plain=lambda x, alpha, gamma, beta: gamma * torch.tanh(alpha * x) + beta,
     results=("y",),
-    forbidden=LAYER_NORMS,
+    forbidden=NORMS,
     cases=[
         Case("vector", both("one vector", "一個向量"), lambda d: draw_dyt(d, 4), 1.5),
         Case("sentence", both("a sentence", "一個句子"), lambda d: draw_dyt(d, 5, 3), 2),

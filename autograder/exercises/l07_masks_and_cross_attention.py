@@ -11,16 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
+from autograder.exercises.forbidden import ATTENTION, TRANSFORMERS
 from autograder.exercises.l04_multi_head import MultiHeadAttention
-from autograder.exercises.shared import (
-    ATTENTION_BUILT_INS,
-    TRANSFORMER_BUILT_INS,
-    float64,
-    gradients,
-    half_precision,
-    noncontiguous,
-    transposed_memory,
-)
+from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous, transposed_memory
 from autograder.functions import SmallDecoder
 from autograder.text import Text, both
 
@@ -64,7 +57,7 @@ exercise(
     difficulty=1,
     reference=causal_mask,
     results=("mask",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("square", both("as many queries as keys", "查詢和鍵一樣多"), lambda d: (d.integer(3, 7),), 3),
         Case(
@@ -253,7 +246,7 @@ exercise(
     difficulty=1,
     reference=padding_mask,
     results=("mask",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case(
             "right",
@@ -493,7 +486,7 @@ exercise(
     plain=plain_masked_softmax,
     exact_zeros=True,
     results=("weights",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("matrix", both("a matrix of scores", "一個矩陣的分數"), lambda d: draw_scores(d, 4, 6), 3),
         Case(
@@ -856,7 +849,7 @@ exercise(
     plain=plain_masked_attention,
     exact_zeros=True,
     results=("output", "weights"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("no_mask", both("no mask at all", "完全沒有遮罩"), lambda d: draw_heads(d, 3, 5), 2),
         Case("key_mask", both("a key mask, N ≠ M", "有 key_mask，N ≠ M"), lambda d: draw_right_padded(d, 4, 6), 2),
@@ -1214,7 +1207,7 @@ exercise(
     difficulty=3,
     reference=find_the_leak,
     results=("leaks",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         leaky(
             both("the right causal mask: no leak", "正確的因果遮罩：沒有洩漏"),
@@ -1525,7 +1518,7 @@ exercise(
     plain=plain_cross_attention,
     exact_zeros=True,
     results=("output", "weights"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case(
             "ordinary",
@@ -1986,7 +1979,7 @@ exercise(
     driver="module",
     reference=DecoderLayer,
     results=("output",),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case("no_mask", both("no masks, N ≠ M", "沒有遮罩，N ≠ M"), lambda d: draw_decoding(d, 3, 5), 3),
         Case(

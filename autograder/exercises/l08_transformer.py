@@ -11,17 +11,12 @@ import torch
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import TRANSFORMER_BUILT_INS, float64, gradients, noncontiguous
+from autograder.exercises.forbidden import LOSSES, TRANSFORMERS
+from autograder.exercises.shared import float64, gradients, noncontiguous
 from autograder.functions import Copyist, DecoderBlock, EncoderBlock, SmallEncoder, TargetReader
 from autograder.text import both
 
 LESSON = "08_transformer"
-LOSS_BUILT_INS = (
-    "torch.nn.functional.cross_entropy",
-    "torch.nn.CrossEntropyLoss",
-    "torch.nn.functional.kl_div",
-    "torch.nn.KLDivLoss",
-)
 
 LAYERS_WITHOUT_EFFECT = both(
     "Your result is what enters the first layer: the layers leave no trace in it. A layer changes nothing in place; look "
@@ -85,7 +80,7 @@ exercise(
     difficulty=2,
     reference=encoder,
     results=("x",),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case(
             "two_layers",
@@ -410,7 +405,7 @@ exercise(
     difficulty=2,
     reference=decoder,
     results=("x",),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case(
             "two_layers",
@@ -860,7 +855,7 @@ exercise(
     difficulty=3,
     reference=transformer_logits,
     results=("logits",),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case(
             "right_padding",
@@ -1196,7 +1191,7 @@ exercise(
     difficulty=3,
     reference=label_smoothing_loss,
     results=("loss",),
-    forbidden=(*TRANSFORMER_BUILT_INS, *LOSS_BUILT_INS),
+    forbidden=(*TRANSFORMERS, *LOSSES),
     cases=[
         Case(
             "all_count",
@@ -1716,7 +1711,7 @@ exercise(
     difficulty=3,
     reference=greedy_decode,
     results=("tokens",),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case(
             "different_ends",
@@ -1964,6 +1959,7 @@ exercise(
     difficulty=2,
     reference=parameter_count,
     results=("count",),
+    forbidden=TRANSFORMERS,
     cases=[
         Case(
             "paper",

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import TRANSFORMER_BUILT_INS, WAYS_OUT_OF_TORCH, float64, half_precision, noncontiguous
+from autograder.exercises.forbidden import DERIVATIVES, TRANSFORMERS, WAYS_OUT_OF_TORCH
+from autograder.exercises.shared import float64, half_precision, noncontiguous
 from autograder.text import both
 
 LESSON = "09_flash_attention"
@@ -249,7 +250,7 @@ exercise(
     difficulty=3,
     reference=online_softmax,
     results=("new_max", "new_sum"),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case("rises", both("the block lies higher", "這個區塊比較高"), lambda d: draw_step(d, 4, b=3, rise=2.0), 2),
         Case("falls", both("the block lies lower", "這個區塊比較低"), lambda d: draw_step(d, 4, b=5, rise=-3.0), 2),
@@ -445,7 +446,7 @@ exercise(
     difficulty=3,
     reference=merge_blocks,
     results=("out", "lse"),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case("rows", both("four queries", "四個查詢"), lambda d: draw_pair(d, 4, d_v=3), 2),
         Case("heads", both("a batch with heads", "有批次與多頭"), lambda d: draw_pair(d, 2, 3, 5, d_v=2), 2),
@@ -635,11 +636,17 @@ def draw_equal_keys(draw: Draw) -> tuple[Any, ...]:
 LONG = ((256, 1280, 64, False), (640, 640, 32, True), (64, 2048, 40, True))
 # With vectors of length 1 a right answer stays below N·M/3 here; tiles of M/4 = 64 keys and more do not stay below N·M/2.
 SMALL_BLOCKS = (32, 256, 4, False)
+# So few queries that one after the other, each over all keys, stands out. N·M/2 is one and a half such rows forward: two
+# are needed (scores and weights), one copy of the keys is not too much. Backward it is five and a half: the gradients of
+# keys and values take two, four with the pieces that they are put together from, and a row over all keys four besides.
+FEW_ROWS_FORWARD, FEW_ROWS_BACKWARD = (3, 4096, 64, False), (11, 4096, 64, False)
 
 
-def long_cases(draw: Callable[[Draw, int, int, int, int, bool], tuple[Any, ...]]) -> list[Case]:
-    """Cases under the meter. The third has so few queries that blocks of queries alone do not help; the last has blocks so
-    small that it shows whether block_size is kept."""
+def long_cases(
+    draw: Callable[[Draw, int, int, int, int, bool], tuple[Any, ...]], few_rows: tuple[int, int, int, bool]
+) -> list[Case]:
+    """Cases under the meter. The third has so few queries that blocks of queries alone do not help; the fourth has blocks so
+    small that it shows whether block_size is kept, the last so few queries that not even one of them may meet all keys."""
 
     def case(name: str, N: int, M: int, b: int, causal: bool, d: int = 4, weight: float = 1.5) -> Case:
         label = both(
@@ -649,7 +656,11 @@ def long_cases(draw: Callable[[Draw, int, int, int, int, bool], tuple[Any, ...]]
         return Case(name, label, lambda source: draw(source, N, M, d, b, causal), weight, meter=N * M // 2)
 
     long = [case(name, *sizes) for name, sizes in zip(("many_keys", "long_causal", "few_queries"), LONG)]
-    return [*long, case("small_blocks", *SMALL_BLOCKS, d=1, weight=1.0)]
+    return [
+        *long,
+        case("small_blocks", *SMALL_BLOCKS, d=1, weight=1.0),
+        case("few_rows", *few_rows, d=1, weight=1.0),
+    ]
 
 
 LOW = [-800.0] * 7
@@ -712,6 +723,20 @@ def forward_with(
 forward_mistake = slips(forward_with)
 
 
+def forward_row_by_row(
+    q: Tensor, k: Tensor, v: Tensor, block_size: int, is_causal: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Right values, one query after the other, each over all keys."""
+    rows = range(q.shape[-2])
+    first = k.shape[-2] - q.shape[-2]
+    seen = [first + i + 1 if is_causal else k.shape[-2] for i in rows]
+    parts = [
+        explicit_forward(q[..., i : i + 1, :], k[..., : max(n, 0), :], v[..., : max(n, 0), :], block_size)
+        for i, n in zip(rows, seen)
+    ]
+    return torch.cat([out for out, _ in parts], dim=-2), torch.cat([lse for _, lse in parts], dim=-1)
+
+
 # Said of all right numbers that take too much room, so of tiles that are far too wide as well.
 FULL_MATRIX = both(
     "The numbers are right, but too much of the N × M matrix stood in memory at one time: all of it, or tiles far wider than "
@@ -724,6 +749,12 @@ WIDE_TILES = both(
     "the most keys of a block, not the number of blocks), or you keep what is no longer needed.",
     "數字都對，但區塊很小時，記憶體還是用得太多：你的區塊超過 block_size 個鍵（它是一個區塊最多幾個鍵，不是要切成幾個區塊），"
     "或者留著用不到的東西。",
+)
+ROW_BY_ROW = both(
+    "The numbers are right, but with few queries too much stands in memory: a query meets all keys at once, or you made whole "
+    "copies of k and v. Tiles are at most block_size keys wide: go through the keys in blocks, and copy no more than a block.",
+    "數字都對，但查詢很少時，記憶體用得太多：一個查詢一次就對上所有的鍵，或是你把整個 k 和 v 都複製了一份。"
+    "每個區塊最多 block_size 個鍵：請把鍵分塊走過，要複製也只複製一塊。",
 )
 TOP_LEFT = both(
     "Your causal mask starts at the first key. With N ≠ M the last query belongs to the last key: query i stands at key "
@@ -739,7 +770,7 @@ exercise(
     reference=flash_forward,
     plain=plain_forward,
     results=("output", "lse"),
-    forbidden=(*TRANSFORMER_BUILT_INS, *WAYS_OUT_OF_TORCH),
+    forbidden=(*TRANSFORMERS, *WAYS_OUT_OF_TORCH),
     cases=[
         Case("whole_blocks", both("three whole blocks", "剛好三個區塊"), lambda d: (*draw_qkv(d, 2, 3, 5, 6, 4, 3), 2)),
         Case(
@@ -776,7 +807,9 @@ exercise(
             lambda d: (*draw_qkv(d, 2, 2, 1, 5, 3, 4), 1, True),
             0.5,
         ),
-        *long_cases(lambda source, N, M, d, b, causal: (*draw_qkv(source, 1, 1, N, M, d, d), b, causal)),
+        *long_cases(
+            lambda source, N, M, d, b, causal: (*draw_qkv(source, 1, 1, N, M, d, d), b, causal), FEW_ROWS_FORWARD
+        ),
         Case(
             "sees_nothing",
             both("causal, N > M: the first queries see nothing", "因果，N > M：前面的查詢什麼都看不到"),
@@ -950,6 +983,7 @@ exercise(
         ),
         Mistake("full_matrix", explicit_forward, FULL_MATRIX),
         Mistake("block_size_as_count", partial(forward_with, slip="block_size_as_count"), WIDE_TILES),
+        Mistake("row_by_row", forward_row_by_row, ROW_BY_ROW),
     ],
     hints=[
         both(
@@ -1104,6 +1138,34 @@ def backward_with(
 backward_mistake = slips(backward_with)
 
 
+def backward_row_by_row(
+    d_out: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    block_size: int,
+    is_causal: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Right values, one query after the other, each over all keys."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    dq, dk, dv = (torch.zeros_like(x, dtype=wide) for x in (q, k, v))
+    first = k.shape[-2] - q.shape[-2]
+    for i in range(q.shape[-2]):
+        row, keys = slice(i, i + 1), slice(0, max(first + i + 1, 0) if is_causal else None)
+        Q, K, V, O, dO = (
+            x.to(wide) for x in (q[..., row, :], k[..., keys, :], v[..., keys, :], out[..., row, :], d_out[..., row, :])
+        )
+        S = Q @ K.mT / math.sqrt(q.shape[-1])
+        P = torch.exp(S - lse[..., row].masked_fill(lse[..., row].isneginf(), math.inf).unsqueeze(-1))
+        dS = P * (dO @ V.mT - (dO * O).sum(dim=-1, keepdim=True)) / math.sqrt(q.shape[-1])
+        dq[..., row, :] = dS @ K
+        dk[..., keys, :] += dS.mT @ Q
+        dv[..., keys, :] += P.mT @ dO
+    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+
+
 def draw_backward_by_name(draw: Draw) -> tuple[Any, ...]:
     *args, _ = with_forward(draw, *draw_qkv(draw, 1, 3, 4, 9, 5, 2), 2, True)
     return tuple(args), {"is_causal": True}
@@ -1121,7 +1183,7 @@ exercise(
     reference=flash_backward,
     plain=plain_backward,
     results=("dq", "dk", "dv"),
-    forbidden=(*TRANSFORMER_BUILT_INS, *WAYS_OUT_OF_TORCH, "torch.autograd.*", "torch.func.*", "torch.Tensor.backward"),
+    forbidden=(*TRANSFORMERS, *WAYS_OUT_OF_TORCH, *DERIVATIVES),
     cases=[
         Case("whole_blocks", both("three whole blocks", "剛好三個區塊"), draw_backward_by_default, 1.5),
         Case(
@@ -1154,7 +1216,8 @@ exercise(
             0.5,
         ),
         *long_cases(
-            lambda source, N, M, d, b, causal: with_forward(source, *draw_qkv(source, 1, 1, N, M, d, d), b, causal)
+            lambda source, N, M, d, b, causal: with_forward(source, *draw_qkv(source, 1, 1, N, M, d, d), b, causal),
+            FEW_ROWS_BACKWARD,
         ),
         Case(
             "sees_nothing",
@@ -1277,6 +1340,7 @@ exercise(
         ),
         Mistake("full_matrix", explicit_backward, FULL_MATRIX),
         Mistake("block_size_as_count", partial(backward_with, slip="block_size_as_count"), WIDE_TILES),
+        Mistake("row_by_row", backward_row_by_row, ROW_BY_ROW),
     ],
     hints=[
         both(

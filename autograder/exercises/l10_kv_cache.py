@@ -14,13 +14,8 @@ import torch
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import (
-    ATTENTION_BUILT_INS,
-    WAYS_OUT_OF_TORCH,
-    float64,
-    noncontiguous,
-    transposed_memory,
-)
+from autograder.exercises.forbidden import ATTENTION, FLOP_COUNTERS, WAYS_OUT_OF_TORCH
+from autograder.exercises.shared import float64, noncontiguous, transposed_memory
 from autograder.text import both
 
 LESSON = "10_kv_cache"
@@ -535,7 +530,7 @@ exercise(
     difficulty=3,
     reference=decode_step,
     results=("out", "cache"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case(
             "first",
@@ -868,7 +863,7 @@ exercise(
     difficulty=4,
     reference=prefill_in_chunks,
     results=("out", "cache"),
-    forbidden=(*ATTENTION_BUILT_INS, *WAYS_OUT_OF_TORCH),
+    forbidden=(*ATTENTION, *WAYS_OUT_OF_TORCH),
     cases=[
         Case(
             "even",
@@ -1357,6 +1352,7 @@ exercise(
     difficulty=2,
     reference=decode_flops,
     results=("operations",),
+    forbidden=FLOP_COUNTERS,
     cases=[
         Case("cached", both("with a cache", "有快取"), lambda d: draw_flops(d, True), 3),
         Case("uncached", both("without a cache", "沒有快取"), lambda d: draw_flops(d, False), 3),

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import TRANSFORMER_BUILT_INS, float64, gradients, half_precision, noncontiguous
+from autograder.exercises.forbidden import TRANSFORMERS
+from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous
 from autograder.text import both
 
 LESSON = "11_model_families"
@@ -505,7 +506,7 @@ exercise(
     difficulty=2,
     reference=next_token_loss,
     results=("loss",),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case("all_real", both("no mask", "沒有遮罩"), lambda d: draw_prediction(d, 2, 5, 7), 3),
         Case(
@@ -1401,6 +1402,7 @@ exercise(
     difficulty=2,
     reference=mean_pool,
     results=("vectors",),
+    forbidden=("torch.masked.*",),
     cases=[
         Case("right", both("padding on the right", "填補在右邊"), lambda d: draw_right_padded(d, 3, 6, 4), 3),
         Case("left", both("padding on the left", "填補在左邊"), lambda d: draw_left_padded(d, 4, 5, 3), 2.5),
@@ -1858,7 +1860,7 @@ exercise(
     driver="module",
     reference=LlamaBlock,
     results=("output",),
-    forbidden=TRANSFORMER_BUILT_INS,
+    forbidden=TRANSFORMERS,
     cases=[
         Case(
             "multi_head",

@@ -11,7 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
-from autograder.exercises.shared import ATTENTION_BUILT_INS, WAYS_OUT_OF_TORCH, float64, gradients, noncontiguous
+from autograder.exercises.forbidden import ATTENTION, CONVOLUTIONS, PATCHES, WAYS_OUT_OF_TORCH
+from autograder.exercises.shared import float64, gradients, noncontiguous
 from autograder.functions import EncoderBlock
 from autograder.text import both
 
@@ -45,7 +46,7 @@ exercise(
     difficulty=2,
     reference=sliding_window_mask,
     results=("mask",),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case(
             "square",
@@ -271,7 +272,7 @@ exercise(
     reference=linear_attention,
     plain=linear_attention_plainly,
     results=("output",),
-    forbidden=(*ATTENTION_BUILT_INS, *WAYS_OUT_OF_TORCH),
+    forbidden=(*ATTENTION, *WAYS_OUT_OF_TORCH),
     cases=[
         Case("ordinary", both("N queries, M keys", "N 個查詢、M 個鍵"), lambda d: draw_qkv(d, 4, 6, 5, 3), 3),
         Case(
@@ -586,7 +587,7 @@ exercise(
     difficulty=2,
     reference=linear_attention_step,
     results=("out", "state"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case(
             "first",
@@ -822,7 +823,7 @@ exercise(
     difficulty=3,
     reference=state_space_scan,
     results=("y", "state"),
-    forbidden=ATTENTION_BUILT_INS,
+    forbidden=ATTENTION,
     cases=[
         Case("ordinary", both("from a state of zeros", "從全是 0 的狀態開始"), lambda d: draw_scan(d, 5), 3),
         Case("with_state", both("a state is handed in", "有給狀態"), lambda d: draw_scan(d, 4, 2, 3, state=True), 3),
@@ -1061,13 +1062,7 @@ exercise(
     difficulty=2,
     reference=patchify,
     results=("patches",),
-    forbidden=(
-        "torch.nn.functional.unfold",
-        "torch.nn.Unfold",
-        "torch.nn.functional.pixel_unshuffle",
-        "torch.nn.PixelUnshuffle",
-        "torch.pixel_unshuffle",
-    ),
+    forbidden=(*PATCHES, *CONVOLUTIONS),
     cases=[
         Case(
             "wide",
@@ -1274,14 +1269,7 @@ exercise(
     difficulty=3,
     reference=classify_digits,
     results=("logits",),
-    forbidden=(
-        *ATTENTION_BUILT_INS,
-        "torch.nn.functional.unfold",
-        "torch.nn.Unfold",
-        "torch.nn.functional.pixel_unshuffle",
-        "torch.nn.PixelUnshuffle",
-        "torch.pixel_unshuffle",
-    ),
+    forbidden=(*ATTENTION, *PATCHES),
     cases=[
         Case("wide", both("wider than high, two layers", "寬比高大、兩層"), lambda d: draw_vit(d, 2, 3, 2, 2), 3),
         Case(

@@ -1,4 +1,4 @@
-"""What the lessons' exercises share: cases that return in many of them, and lists of calls that do it all."""
+"""Cases that return in many of the lessons' exercises."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,23 +8,6 @@ from torch import Tensor
 
 from autograder.exercise import Case, Draw
 from autograder.text import both
-
-ATTENTION_BUILT_INS = (
-    "torch.nn.functional.scaled_dot_product_attention",
-    "torch.nn.MultiheadAttention",
-    "torch.nn.functional.multi_head_attention_forward",
-    "torch.masked.*",
-)
-TRANSFORMER_BUILT_INS = (
-    *ATTENTION_BUILT_INS,
-    "torch.nn.Transformer",
-    "torch.nn.TransformerEncoder",
-    "torch.nn.TransformerDecoder",
-    "torch.nn.TransformerEncoderLayer",
-    "torch.nn.TransformerDecoderLayer",
-)
-# The meter sees torch only.
-WAYS_OUT_OF_TORCH = ("torch.Tensor.numpy", "torch.Tensor.tolist", "torch.Tensor.__array__", "torch.Tensor.__dlpack__")
 
 Drawing = Callable[[Draw], tuple[Any, ...]]
 

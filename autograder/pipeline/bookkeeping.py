@@ -30,6 +30,7 @@ from traitlets.config.loader import PyFileConfigLoader
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
 from autograder.pipeline.records import Grade, Record
+from autograder.text import both
 
 # For formgrader, which Jupyter opens in the course folder; the steps here take their configuration as an object.
 # The folder may be moved, and one from a container is opened outside of it: nothing here is an address.
@@ -49,6 +50,7 @@ c.HTMLExporter.filters = {"markdown2html": runpy.run_path(str(course / "pipeline
 """
 # An instructor's own settings, such as the penalty of late submissions: never written here, read where it is there.
 OWN_SETTINGS = "own_config.py"
+EARLIER = both("On your earlier answer: ", "針對你先前的作答：")  # before a comment, where another text has come
 
 
 class BookkeepingError(RuntimeError):
@@ -94,7 +96,7 @@ def outputs(grade: Grade | None, language: str) -> list[NotebookNode]:
 class Books:
     """nbgrader's gradebook (`out/gradebook.db`) and its course folder (`out/nbgrader`).
 
-    Points and comments that an instructor has given by hand in formgrader are kept.
+    Points and comments that an instructor has given by hand in formgrader are kept, points as long as the answer is the same.
     """
 
     def __init__(self, out: Path, lessons: Path) -> None:
@@ -130,17 +132,47 @@ class Books:
             return
         self.register(lesson)
         folder.mkdir(parents=True, exist_ok=True)
-        nbformat.write(submission.notebook, folder / f"{lesson}.ipynb")
-        (folder / "timestamp.txt").write_text(stamp)
         with Gradebook(self.config.CourseDirectory.db_url) as book:
             first, last = names_in_formgrader(record.student_name, student)
             book.update_or_create_student(student, first_name=first, last_name=last)
+        self.forget_points(record, submission, folder / f"{lesson}.ipynb")
+        nbformat.write(submission.notebook, folder / f"{lesson}.ipynb")
+        (folder / "timestamp.txt").write_text(stamp)
         WriteVerdicts.record = record
         self.config.CourseDirectory.assignment_id, self.config.CourseDirectory.student_id = lesson, student
         converter = Autograde(coursedir=CourseDirectory(config=self.config), config=self.config)
         converter.force = True
         run(converter, f"{student}, {lesson}")
         done.write_text(record.key)
+
+    def forget_points(self, record: Record, submission: Submission, earlier: Path) -> None:
+        """Points by hand are for a text: where `earlier` holds another one, the answer waits for the instructor or has the
+        judge's points again, and a comment says that it is on the earlier answer. Before the new text takes its place, so that
+        a run that was stopped leaves no points with it."""
+        if not earlier.exists():
+            return
+        was, now = answers_of(nbformat.read(earlier, as_version=4)), answers_of(submission.notebook)
+        about = record.lesson, record.lesson, record.student_id
+        points = []
+        with Gradebook(self.config.CourseDirectory.db_url) as book:
+            for name, cell in now.items():
+                if was.get(name, ("", ""))[1] == cell[1]:
+                    continue
+                try:
+                    grade, comment = book.find_grade(name, *about), book.find_comment(cell[0], *about)
+                except MissingEntry:  # not in the books yet
+                    continue
+                if grade.manual_score is not None:
+                    points.append(f"{name} ({grade.manual_score:g})")
+                    grade.manual_score = None
+                if (comment.manual_comment or "").strip():
+                    text = comment.manual_comment.removeprefix(EARLIER[record.language])
+                    comment.manual_comment = EARLIER[record.language] + text
+            book.db.commit()
+        if points:
+            told = f"Points by hand were given for another answer and do not count: {', '.join(points)}."
+            submission.tell(told)
+            record.remark = submission.remark
 
     def hand_in_at(self, stamp: str, folder: Path, student: str, lesson: str) -> None:
         """Another time of what is in the books already: the same answers came once more, or the clock's zone is another."""
@@ -170,6 +202,18 @@ class Books:
         run(converter, lesson)
         done.parent.mkdir(exist_ok=True)
         done.write_text(version)
+
+
+def answers_of(notebook: NotebookNode | None) -> dict[str, tuple[str, str]]:
+    """The answers of a notebook by exercise: what its cell is called in the books, and its text."""
+    cells = (
+        [(cell.metadata.get("nbgrader", {}), cell.source) for cell in notebook.cells] if notebook is not None else []
+    )
+    return {
+        book["grade_id"].removeprefix("answer-"): (book["grade_id"], source)
+        for book, source in cells
+        if book.get("solution")
+    }
 
 
 def names_in_formgrader(name: str, student: str) -> tuple[str, str]:

@@ -67,6 +67,8 @@ class Submission:
     pile: tuple[str, ...] = ()  # the lessons that the pile it came with is of
     remark: str = ""  # sentences for the instructor alone
     listed: str = ""  # the student number on the list of the class, where the name alone says whose it is
+    claimant: str = ""  # whose the id is, see `Owner.who`
+    hand: str = ""  # the outermost part of the path that came from one hand: a folder, a zip or the file
 
     def tell(self, sentence: str) -> None:
         """Add a sentence for the instructor."""
@@ -101,13 +103,19 @@ _NUMBER = re.compile(
 )
 
 
+# How strong a claim to an id is: made in a zip that claims several ids; made by what is typed into the notebook or by the
+# name of a file, both of which students choose; by both together; by a folder's name; by the platform.
+SEVERAL, TYPED, BOTH, FOLDER, PLATFORM = range(5)
+
+
 @dataclass(frozen=True)
 class Owner:
     """Who handed a file in: the id as found, the name for display, what to tell, and the number of a repeated upload.
 
-    `part`: which part of the path says so, where a platform wrote it. `who`: whoever else has the same id is another student.
-    `rank`: 3 for an id that is the name of the folder or file, or that a platform wrote; 2 where it stands in such a name
-    among other words; 1 where it is only typed into the notebook. `other`: an id for a student who cannot have this one.
+    `part`: the outermost part of the path that came from one hand: what a platform or student handed in.
+    `who` claims the id: whoever else has the same id is another student. Files that nothing but the typed id belongs to have
+    "", and are one student's. `rank`: how strong the claim is, see `with_claim`. `other`: an id for a student who cannot have
+    this one.
     """
 
     raw_id: str
@@ -118,7 +126,7 @@ class Owner:
     part: int = 0
     late: bool = False  # the platform says so
     who: str = ""
-    rank: int = 1
+    rank: int = TYPED
     other: str = ""
 
 
@@ -235,7 +243,7 @@ def safe_id(raw: str) -> str:
     return short.rstrip("._-")
 
 
-def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
+def identify(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submission] = ()) -> list[Owner]:
     """The owner of each draft: platform, folder with an id, set-up cell, folder, file name, "unknown-1", … in this order."""
     released = {frame.student_id for languages in frames.values() for frame in languages.values()}
     for draft in drafts:
@@ -247,7 +255,7 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
 
     ids = ids_of_folders(drafts, folder_of)
 
-    owners, unknown = [], 0
+    owners: list[Owner] = []
     for number, draft in enumerate(drafts):
         owner = by_platform[number]
         tag = name_without_lesson(re.sub(r"\.\w{2,5}$", "", draft.name) if draft.problem else draft.name, frames)
@@ -261,11 +269,8 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
         elif safe_id(tag):
             raw_id, name = number_and_name(tag) or (tag, "")
             owner = Owner(raw_id, name or draft.setup_name or tag, FROM_FILE_NAME)
-        if owner is None or not safe_id(owner.raw_id):
-            unknown += 1
-            label = f"unknown-{unknown}"
-            owner = Owner(label, draft.setup_name or label, NO_ID)
-        owners.append(owner)
+        owners.append(owner if owner is not None and safe_id(owner.raw_id) else Owner("", draft.setup_name, NO_ID))
+    owners = with_numbers(drafts, owners, before)
     known = {normal(owner.raw_id) for owner, draft in zip(owners, drafts) if not draft.problem}
     owners = [
         replace(owner, note=OF_NOBODY)
@@ -273,14 +278,35 @@ def identify(drafts: Sequence[Draft], frames: Frames) -> list[Owner]:
         else owner
         for owner, draft in zip(owners, drafts)
     ]
+    zips = zips_of_students(drafts, owners, before)
     owners = [
-        owner if owner.platform else replace(owner, part=part)
-        for owner, part in zip(owners, parts_alone(drafts, owners))
-    ]
-    return [
-        with_rank(owner, draft.file.path, folder_of.get(number, ""), frames)
+        with_claim(owner, draft, folder_of.get(number, ""), zips[number], frames)
         for number, (owner, draft) in enumerate(zip(owners, drafts))
     ]
+    # Who once forgot to type the id that the file is called after is no other student.
+    both = {normal(owner.raw_id) for owner in owners if owner.rank == BOTH and not owner.who}
+    return [
+        replace(owner, who="")
+        if owner.rank == TYPED and owner.who in both and owner.who == normal(owner.raw_id)
+        else owner
+        for owner in owners
+    ]
+
+
+def with_numbers(drafts: Sequence[Draft], owners: Sequence[Owner], before: Sequence[Submission]) -> list[Owner]:
+    """Files without any id are "unknown-1" and so on: each keeps its number in later runs, and none gets another's."""
+    had = {file.source: file.student_id for file in before if re.fullmatch(r"unknown-[0-9]+", file.student_id)}
+    taken = {*had.values(), *(normal(owner.raw_id) for owner in owners)}
+    result, number = [], 0
+    for draft, owner in zip(drafts, owners):
+        if not owner.raw_id:
+            label = had.get(source_of(draft), "")
+            while not label:
+                number += 1
+                label = "" if f"unknown-{number}" in taken else f"unknown-{number}"
+            owner = replace(owner, raw_id=label, name=owner.name or label)
+        result.append(owner)
+    return result
 
 
 def is_stray(draft: Draft, frames: Frames) -> bool:
@@ -297,35 +323,78 @@ def names_nobody_known(row: Submission | Record) -> bool:
     return row.status == "unreadable" and OF_NOBODY in row.reason
 
 
-def with_rank(owner: Owner, path: tuple[str, ...], folder: str, frames: Frames) -> Owner:
-    """The owner with what tells several claims to one id apart."""
+@dataclass(frozen=True)
+class Zip:
+    """A zip that a student handed in: which part of the path it is, and whether its notebooks carry several ids."""
+
+    part: int
+    several: bool
+
+
+def zips_of_students(
+    drafts: Sequence[Draft], owners: Sequence[Owner], before: Sequence[Submission]
+) -> list[Zip | None]:
+    """For each file the outermost zip around it that one student made, if it lies in one.
+
+    Zips with the notebooks of several are exports of the class only where they hold four times as many students as there are
+    files beside them, and half as many as in an earlier run: else who puts a second id into their zip would have the dates
+    in it believed.
+    """
+    paths = [tuple(map(folder_name, draft.file.path)) for draft in drafts]
+    class_size = max(lesson_counts(before).values(), default=0)
+    ids: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    exports: set[tuple[str, ...]] = set()
+    inside = [number for number, draft in enumerate(drafts) if not draft.problem]
+    while inside:
+        around: dict[int, tuple[str, ...]] = {}
+        for number in inside:
+            zips = [paths[number][:parts] for parts, _ in drafts[number].file.dates[:-1]]
+            if zip_ := next((zip_ for zip_ in zips if zip_ not in exports), None):
+                around[number] = zip_
+                ids[zip_].add(normal(owners[number].raw_id))
+        several = {zip_ for zip_ in around.values() if len(ids[zip_]) > 1}
+        students = set[str]().union(*(ids[zip_] for zip_ in several))
+        beside = len(inside) - len(around) + len({*around.values()} - several)
+        if len(students) < max(1, 4 * beside, class_size / 2):
+            break
+        exports |= several
+        inside = [number for number, zip_ in around.items() if zip_ in several]
+    return [
+        next(
+            (
+                Zip(parts - 1, len(ids[path[:parts]]) > 1)
+                for parts, _ in draft.file.dates[:-1]
+                if path[:parts] not in exports
+            ),
+            None,
+        )
+        for draft, path in zip(drafts, paths)
+    ]
+
+
+def with_claim(owner: Owner, draft: Draft, folder: str, around: Zip | None, frames: Frames) -> Owner:
+    """The owner with who claims the id, and how strongly."""
+    path = draft.file.path
     if owner.platform:
         # Somebody may be called "Eve_111_assign": in the name of a file it is not clear then where the student's part begins.
         clear = not (owner.part == len(path) - 1 and len(_MOODLE_ID.findall(path[owner.part])) > 1)
-        return replace(owner, who=normal(owner.name), rank=3 if clear else 2, other=f"{owner.name}_{owner.raw_id}")
-    place = folder or name_without_lesson(path[-1], frames)
-    numbered = number_and_name(place)
-    if normal(owner.raw_id) == normal(place):
-        return replace(owner, who="", rank=3, other=place)
-    if numbered and normal(numbered[0]) == normal(owner.raw_id):
-        return replace(owner, who=normal(numbered[1]), rank=2 if numbered[1] else 3, other=place)
-    return replace(owner, who=normal(place), rank=1, other=place or copy_of(path[-1])[0])
-
-
-def parts_alone(drafts: Sequence[Draft], owners: Sequence[Owner]) -> list[int]:
-    """For each file the outermost part of its path (folder, zip or the file itself) that no notebook of another shares.
-
-    A zip with the notebooks of several is an export, and the dates in it are the platform's; a student's own zip came when it came.
-    """
-    paths = [tuple(map(folder_name, draft.file.path)) for draft in drafts]
-    holders: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for draft, owner, path in zip(drafts, owners, paths):
-        for depth in range(1, len(path)) if not draft.problem else ():
-            holders[path[:depth]].add(owner.raw_id)
-    return [
-        next((part for part in range(len(path) - 1) if len(holders[path[: part + 1]]) < 2), len(path) - 1)
-        for path in paths
-    ]
+        other = f"{owner.name}_{owner.raw_id}"
+        return replace(owner, who=normal(owner.name), rank=PLATFORM if clear else FOLDER, other=other)
+    owner = replace(owner, part=len(path) - 1 if around is None else around.part)
+    if owner.note == NO_ID:
+        return replace(owner, who=normal("/".join(path)))
+    id_, place = normal(owner.raw_id), folder or name_without_lesson(path[-1], frames)
+    if around is not None and around.several:
+        folders = [folder_name(part) for part in path[: around.part + 1]]
+        return replace(owner, who=normal("/".join(folders)), rank=SEVERAL, other=place or folders[-1])
+    number, words = (place, "") if normal(place) == id_ else number_and_name(place) or ("", "")
+    typed, named = normal(draft.setup_id) == id_, normal(number) == id_
+    outside = path[:-1] if around is None else path[: around.part]
+    if named and any(folder in (folder_name(part), name_without_lesson(folder_name(part), frames)) for part in outside):
+        return replace(owner, who=normal(place), rank=FOLDER, other=place)
+    alone = "" if typed else id_  # nothing else in the name
+    who = normal(words or place) if words or not named else alone
+    return replace(owner, who=who, rank=BOTH if named and typed else TYPED, other=place or copy_of(path[-1])[0])
 
 
 def ids_of_folders(drafts: Sequence[Draft], folder_of: dict[int, str]) -> dict[str, str]:
@@ -381,17 +450,16 @@ def assign_ids(owners: Sequence[Owner], sources: Sequence[str] = (), before: Seq
     return [given[normal(owner.raw_id)] for owner in owners]
 
 
-def part_claims(
-    rows: Sequence[Submission], owners: Sequence[Owner], before: Sequence[Submission], frames: Frames
-) -> None:
-    """Nobody takes another's place by their id: who has it by the name of their folder or file, or had it, keeps it.
+def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Sequence[Submission]) -> None:
+    """Nobody takes another's place by their id. Files of one claimant are one student's; of several claimants one has the id:
+    whom the platform names, else who had it in an earlier run, else whose claim is the strongest.
 
-    Where nothing says whose it is, all who claim it get an id of their own, and the instructor sees what they typed.
+    Where nothing says whose it is, all who claim it get an id of their own. The instructor is told at each row.
     """
-    holders: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    holders: dict[tuple[str, str | None], list[Submission]] = defaultdict(list)
     for file in before:
         if file.status in (*GRADED, "superseded"):
-            holders[file.student_id, file.lesson].add(file.source)
+            holders[file.student_id, file.lesson].append(file)
     had = {file.source: file.student_id for file in before}
     taken = {file.student_id.casefold() for file in (*rows, *before)}
     now, then = lesson_counts(rows), lesson_counts(before)
@@ -401,19 +469,24 @@ def part_claims(
             claims[row.student_id, row.lesson].append((row, owner))
     for (student, lesson), group in claims.items():
         held = holders[student, lesson]
-        best = max(owner.rank for _, owner in group)
-        first = {owner.who for _, owner in group if owner.rank == best}
-        earlier = {owner.who for row, owner in group if row.source in held}
         few = 2 * now[lesson or ""] < then[lesson or ""]  # who is late hands in, the others' files stay as they are
+        sources = {file.source for file in held}
+        earlier = {owner.who for row, owner in group if row.source in sources}
+        named = {owner.who for _, owner in group if owner.rank == PLATFORM}
+        if named:
+            first = named if len(named) == 1 else named & earlier
+        elif earlier:
+            first = earlier
+        else:
+            claim = [
+                owner
+                for row, owner in group
+                if not held or may_follow(row, owner, held, few or had.get(row.source, student) != student)
+            ]
+            best = max((owner.rank for owner in claim), default=TYPED)
+            first = {owner.who for owner in claim if owner.rank == best}
         if len(first) > 1:
-            first = first & earlier if len(first & earlier) == 1 else set()
-        elif (
-            best == 1
-            and held
-            and not earlier
-            and (few or {had.get(row.source, student) for row, _ in group} != {student})
-        ):
-            first &= {who for source in held for who in called(source, frames)}
+            first = set()
         fresh: dict[str, str] = {}
         for row, owner in group:
             if owner.who in first:
@@ -429,12 +502,22 @@ def part_claims(
                 taken.add(fresh[owner.who].casefold())
             row.student_id = fresh[owner.who]
             row.tell(f"It claims the id {student}, and so does another's file.")
+        others = [row.source for row, owner in group if owner.who not in first]
+        for row, owner in group:
+            if owner.who in first and others:
+                row.tell(f"Its id is claimed by another's file too: {others[0]}.")
 
 
-def called(source: str, frames: Frames) -> set[str]:
-    """What the folders and the file of an earlier run may say about their student."""
-    parts = [folder_name(part) for part in source.split("/")]
-    return {normal(name) for part in parts for name in (part, name_without_lesson(part, frames))}
+def may_follow(row: Submission, owner: Owner, held: Sequence[Submission], only_same: bool) -> bool:
+    """Whether a file may be a later one of who had the id in an earlier run, with `held`, and has none of those in the pile.
+
+    It is the same claimant's, or (not with `only_same`) it comes with the class again, under another name.
+    """
+    known = {file.claimant for file in held}
+    if owner.who in known or only_same:
+        return owner.who in known
+    typed_again = normal(row.notebook_id) == normal(owner.raw_id) in {normal(file.notebook_id) for file in held}
+    return typed_again or (owner.rank == FOLDER and "" not in known)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -466,14 +549,14 @@ def collect(
     if not drafts:
         raise CollectError(f"{Path(pile).name} holds no files to grade")
     forget_given_points(drafts, frames)
-    owners = identify(drafts, frames)
+    owners = identify(drafts, frames, before)
     students = assign_ids(owners, [source_of(draft) for draft in drafts], before)
     limit_students(drafts, owners, students)
     rows = [
         submission(draft, owner, student, frames, releases)
         for draft, owner, student in zip(drafts, owners, students, strict=True)
     ]
-    part_claims(rows, owners, before, frames)
+    part_claims(rows, owners, before)
     copies = [max(copy_of(draft.name)[2], owner.copy) for draft, owner in zip(drafts, owners, strict=True)]
     fill_in_lesson(rows, lesson_in(folder_name(Path(pile).name), frames))
     supersede(rows, [(not draft.script, number) for draft, number in zip(drafts, copies, strict=True)])
@@ -487,7 +570,11 @@ def lessons_of(files: Iterable[Submission]) -> tuple[str, ...]:
 
 
 def lesson_counts(files: Iterable[Submission]) -> Counter[str]:
-    return Counter(file.lesson for file in files if file.lesson is not None and file.status in GRADED)
+    """How many have handed each lesson in; a zip is one, whatever ids it holds."""
+    hands = {
+        (file.lesson, file.hand or file.source) for file in files if file.lesson is not None and file.status in GRADED
+    }
+    return Counter(lesson for lesson, _ in hands)
 
 
 def fill_in_lesson(rows: Sequence[Submission], named: str | None) -> None:
@@ -525,22 +612,25 @@ def read_drafts(pile: Path) -> Iterator[Draft]:
 
 
 def limit_students(drafts: Sequence[Draft], owners: Sequence[Owner], students: Sequence[str]) -> None:
-    """Nobody keeps the class waiting: of very many notebooks of one student only the newest are read."""
-    spent: Counter[tuple[str, str]] = Counter()
-    count: Counter[tuple[str, str]] = Counter()
+    """Nobody keeps the class waiting: of very many notebooks of one student, or in one zip, only the newest are read."""
+    spent: Counter[tuple[str, ...]] = Counter()
+    count: Counter[tuple[str, ...]] = Counter()
     dates = [draft.file.received_below(owner.part) or datetime.min for draft, owner in zip(drafts, owners)]
     for at in sorted(range(len(drafts)), key=lambda at: dates[at], reverse=True):
-        draft, whose = drafts[at], (students[at], owners[at].who)
+        draft, owner = drafts[at], owners[at]
         if draft.problem:
             continue
-        spent[whose] += code_size(draft.cells)
-        count[whose] += 1
-        if spent[whose] > STUDENT_LIMIT or count[whose] > NOTEBOOK_LIMIT:
+        size, whose = code_size(draft.cells), [(students[at], owner.who), draft.file.path[: owner.part + 1]]
+        for key in whose:
+            spent[key] += size
+            count[key] += 1
+        if any(spent[key] > STUDENT_LIMIT or count[key] > NOTEBOOK_LIMIT for key in whose):
             draft.cells, draft.problem = [], "this student's notebooks are too many to be read"
 
 
 def source_of(draft: Draft) -> str:
-    return re.sub(r"[\x00-\x1f\x7f]", "?", "/".join(draft.file.path))
+    """The path, without what would act on a terminal or turn the direction of the text around it."""
+    return re.sub(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]", "?", "/".join(draft.file.path))
 
 
 def submission(draft: Draft, owner: Owner, student: str, frames: Frames, releases: Releases) -> Submission:
@@ -549,9 +639,12 @@ def submission(draft: Draft, owner: Owner, student: str, frames: Frames, release
     row = Submission(
         student, name or student, None, "", "", source_of(draft), draft.file.received_below(owner.part), "", ""
     )
-    row.platform = owner.platform
+    row.platform, row.claimant = owner.platform, owner.who
+    row.hand = "/".join(row.source.split("/")[: owner.part + 1])
     if owner.late:
         row.tell("Canvas marked it late.")
+    if owner.rank == SEVERAL:
+        row.tell("Its zip holds several students' files beside those of others: the zip's own time counts.")
     row.notebook_id = clean_text(draft.setup_id).replace("\n", " ").strip()[:80]
     row.release = draft.course.get("release", "")
     if draft.problem:
@@ -595,6 +688,15 @@ def sentence(parts: Iterable[str]) -> str:
     return text[:1].upper() + text[1:] + "." if text else ""
 
 
+def only_by_id(source: str) -> str:
+    """What to tell of a file that nothing but its id makes the same student's, where its answers are others."""
+    return f"The id alone says that it is the same student's, with other answers: {source}."
+
+
+def cells_of(row: Submission) -> list[str]:
+    return [cell.source for cell in row.notebook.cells] if row.notebook is not None else []
+
+
 def supersede(rows: Sequence[Submission], ranks: Sequence[tuple[bool, int]]) -> None:
     """Of several files of one student for one lesson the newest stays; all are told.
 
@@ -617,6 +719,9 @@ def supersede(rows: Sequence[Submission], ranks: Sequence[tuple[bool, int]]) -> 
         newest = usable[ages.index(max(ages))]
         for row in usable:
             if row is not newest:
+                if not row.claimant and cells_of(row) != cells_of(newest):
+                    row.tell(only_by_id(newest.source))
+                    newest.tell(only_by_id(row.source))
                 row.status, row.notebook = "superseded", None
                 row.reason = f"The same student's {newest.source} is graded instead."
         newest.reason = sentence(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from functools import wraps
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import jupytext
@@ -22,6 +23,10 @@ CELL_LIMIT = 2_000
 SOURCE_LIMIT = 1_000_000  # characters of all cells: reading code takes hundreds of times its size
 PARSE_LIMIT = 50_000  # characters of a cell that are parsed; longer ones are searched by pattern
 CODE_LIMIT = 300_000  # characters of all cells that are parsed
+LINE_LIMIT = 5_000  # of a script
+MARK_LIMIT = 4_000  # characters of a line that may begin a cell of a script
+LIST_LIMIT = 2_000_000  # lists and objects in the JSON, which take twenty times their size; brackets in texts count too
+VALUE_LIMIT = 8_000_000  # commas in the JSON
 SETUP_LIMIT = 10_000  # characters that are parsed to learn whose a notebook is
 ATTACHMENT_LIMIT = 20 * 2**20  # characters of all pictures pasted into a notebook
 REMEMBERED = 1_000_000  # characters whose syntax trees are kept, which take hundreds of times their size
@@ -44,6 +49,7 @@ class Cell:
     ids: tuple[str, ...] = ()
     points: float | None = None
     attachments: tuple[tuple[str, str, str], ...] = ()  # file name, type, base64
+    of_script: bool = False  # read from a .py file, in which a cell may be a piece of one
 
 
 @dataclass
@@ -109,6 +115,8 @@ def read_draft(file: File, parse: bool = True) -> Draft:
         draft.problem = str(error)
     except (RecursionError, MemoryError):
         draft.problem = "it is nested too deeply or too large to be read"
+    except Exception as error:  # nobody's file keeps the others from being graded, whatever nobody has thought of
+        draft.problem = f"it cannot be read ({type(error).__name__})"
     draft.file = replace(file, data=b"")
     _read_setup(draft, SETUP_LIMIT if parse else 0)
     return draft
@@ -139,6 +147,8 @@ def _notebook_json(file: File) -> dict[str, Any]:
         raise _Refused("it is a zip file under the name of a notebook")
     if not named_notebook and not (start.startswith("{") and '"nbformat"' in text):
         raise _Refused("it is a text file, not a notebook")
+    if text.count("[") + text.count("{") > LIST_LIMIT or text.count(",") > VALUE_LIMIT:
+        raise _Refused("it holds too many values to be read; without its outputs it may be read")
     try:
         # Outputs are dropped cell by cell while reading: 100 MB of them never stand in memory as objects.
         content = json.loads(text, object_pairs_hook=lambda pairs: {k: v for k, v in pairs if k != "outputs"})
@@ -190,14 +200,44 @@ def _cell(position: int, raw: dict[str, Any]) -> Cell:
 
 def _script_cells(text: str) -> list[Cell]:
     """A notebook saved as .py: by nbconvert ("# In[3]:"), else percent or light, which jupytext tells apart."""
+    if len(text) > CODE_LIMIT:
+        raise _Refused("its code holds more than 300,000 characters")
+    lines = clean_text(text).splitlines()
+    if len(lines) > LINE_LIMIT:
+        raise _Refused(f"the script has more than {LINE_LIMIT} lines")
     if re.search(r"^# In\[[ \d]*\]:", text, re.MULTILINE):
         pieces = [("code", piece) for piece in re.split(r"^# In\[[ \d]*\]:.*$", text, flags=re.MULTILINE)]
-        return [Cell(n, kind, clean_text(piece.strip())) for n, (kind, piece) in enumerate(pieces) if piece.strip()]
+        cells = [Cell(n, kind, clean_text(piece.strip())) for n, (kind, piece) in enumerate(pieces) if piece.strip()]
+        return _pieces(cells)
+    # Jupytext takes time with the square of the number of cells and with that of the length of what may be said of one.
+    marked = [re.match(r"#\s*(?:%%|\+|-|region|\{\{\{)", line) is not None for line in lines]
+    if sum(marked) + sum(not line.strip() for line in lines) > CELL_LIMIT:
+        raise _Refused(f"it has more than {CELL_LIMIT} cells")
+    lines = [line[:MARK_LIMIT] if mark else line for line, mark in zip(lines, marked)]
+    percent = any(re.match(r"# ?%%(?:\s|$)", line) for line in lines)
     try:
-        notebook = jupytext.reads(clean_text(text), fmt="py")
+        script = "\n".join(without_header(lines))
+        notebook = jupytext.reads(script, fmt={"extension": ".py", "format_name": "percent" if percent else "light"})
     except Exception as error:  # a parser of someone else's text; whatever it trips over is the reason
         raise _Refused(f"the script cannot be split into cells ({type(error).__name__})") from None
-    return [_cell(position, dict(cell)) for position, cell in enumerate(notebook.cells[:CELL_LIMIT])]
+    return _pieces([_cell(position, dict(cell)) for position, cell in enumerate(notebook.cells)])
+
+
+def _pieces(cells: list[Cell]) -> list[Cell]:
+    if len(cells) > CELL_LIMIT:
+        raise _Refused(f"it has more than {CELL_LIMIT} cells")
+    return [replace(cell, of_script=True) for cell in cells]
+
+
+def without_header(lines: list[str]) -> list[str]:
+    """The lines of a script without what jupytext writes above them between `# ---` and `# ---`.
+
+    Nothing in it is needed, and a YAML parser makes gigabytes of a few lines of someone else's.
+    """
+    top = list(takewhile(lambda line: line.startswith("#"), lines))
+    marks = dict.fromkeys(number for number, line in enumerate(top) if re.fullmatch(r"#\s*---\s*", line))
+    start = list(marks)[1] if len(marks) > 1 else 0
+    return [line for number, line in enumerate(top) if number >= start and number not in marks] + lines[len(top) :]
 
 
 _SETUP_NAMES = ("LESSON", "LANGUAGE", "RELEASE", "STUDENT_ID", "STUDENT_NAME")
@@ -378,6 +418,8 @@ def is_stub(source: str, names: frozenset[str]) -> bool:
             methods = [item for item in node.body if isinstance(item, ast.FunctionDef)]
             methods = [method for method in methods if method.name != "__init__"] or methods
             empty = all(all(map(_is_placeholder, method.body)) for method in methods)
+            if not methods:  # then it has them from the class that it is made from, if any
+                empty = not node.bases and all(map(_is_placeholder, node.body))
         else:
             empty = isinstance(node, ast.Assign | ast.AnnAssign) and (
                 _is_empty_value(node.value) or _calls(node.value, names)

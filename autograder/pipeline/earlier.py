@@ -1,5 +1,6 @@
 """What was graded into the same folder before: lessons of earlier piles, newer files, and all of it for a mended exercise."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -7,7 +8,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from autograder.pipeline.collect import GRADED, Submission, lesson_counts, lessons_of
+from autograder.pipeline.collect import GRADED, Submission, lesson_counts, lessons_of, only_by_id
 from autograder.pipeline.drafts import read_draft
 from autograder.pipeline.grading import is_students, new_record, record_path
 from autograder.pipeline.pile import File
@@ -43,7 +44,7 @@ class Earlier:
             row = replace(row, received=datetime.fromisoformat(record.received) if record.received else None)
         return replace(
             row, student_name=record.student_name, language=record.language, source=record.source, reason=record.reason,
-            notebook=rebuild(frame, draft.cells).notebook, notebook_id=record.notebook_id, platform=record.platform,
+            notebook=rebuild(frame, draft.cells, kept=True).notebook, notebook_id=record.notebook_id, platform=record.platform,
             remark=record.remark, unscored=tuple(grade.name for grade in record.grades if grade.status == "not scored"),
         )  # fmt: skip
 
@@ -62,6 +63,8 @@ class Earlier:
                 kept.tell(f"It stays, for {file.source} is older.")
                 tell(f"{file.source} is older than {kept.source}, which was graded before and stays")
                 file = kept
+            elif kept is not None and not file.claimant and file.source != kept.source:
+                file.tell(only_by_id(kept.source))
             result.append(file)
         return result
 
@@ -83,25 +86,29 @@ class Earlier:
                 count += kept is None or (answers(kept) != answers(file) and not is_older(file, kept))
         return count
 
-    def besides(self, pile: Sequence[Submission]) -> tuple[list[Record], list[Submission]]:
-        """What the folder holds besides this pile: lessons that do not occur in it keep their rows.
+    def besides(
+        self, pile: Sequence[Submission], tell: Callable[[str], None] = lambda line: None
+    ) -> tuple[list[Record], list[Submission]]:
+        """What the folder holds besides this pile: lessons that the pile is not of keep their rows.
 
-        Where the pile has less than half of the files that a lesson had, it is not the lesson's own: then it replaces what the
+        Where less than half of those hand a lesson in who had, the pile is not the lesson's own: then it replaces what the
         same students handed in, and nothing else. A file whose lesson nobody knows belongs to the lessons that it came with.
         Whose record is gone was deleted.
         """
         before, now = lesson_counts(self.files), lesson_counts(pile)
-        replaced = {lesson for lesson in now if 2 * now[lesson] >= before[lesson]}
+        replaced = {lesson for lesson in lessons_of(pile) if 2 * now[lesson] >= before[lesson]}
         here = {(file.student_id, file.lesson) for file in pile}
         paths, main = {file.source for file in pile}, {*lessons_of(pile)}
         records: list[Record] = []
         kept: list[Submission] = []
         graded: set[tuple[str, str | None]] = set()
+        gone: Counter[str] = Counter()
         for file in sorted(
             self.files, key=lambda file: file.status == "superseded"
         ):  # known by then whose record is there
             whose = file.student_id, file.lesson
             if file.lesson in replaced or (file.lesson is not None and whose in here):
+                gone[file.lesson] += file.status in GRADED and whose not in here
                 continue
             if file.status == "superseded":
                 kept += [file] if whose in graded else []
@@ -113,6 +120,9 @@ class Earlier:
             elif file.source not in paths and (file.lesson is not None or (file.pile and not main & {*file.pile})):
                 records.append(new_record(file))
                 kept.append(file)
+        for lesson, count in sorted(gone.items()):
+            if count:
+                tell(f"{lesson}: {count} students who had a row before are not in this pile and have none any more")
         return records, kept
 
 

@@ -14,6 +14,7 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_complete
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from nbgrader.utils import compute_checksum
 
 from autograder.cases import calls
 from autograder.exercise import Exercise, get
-from autograder.guard import defined_at_the_top, forbidden_in_source, names_between_cells
+from autograder.guard import forbidden_in_source, names_between_cells
 from autograder.judging import MISSING, decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
@@ -34,7 +35,7 @@ from autograder.pipeline.records import Change, Grade, Listed, Record, changes_b
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python, parsed
 from autograder.text import Text, both
-from autograder.unusual import said, unusual_in_source
+from autograder.unusual import Seen, said, unusual_in_source
 from autograder.wire import dumps
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
@@ -42,6 +43,7 @@ ANSWER = "answer-"
 LIMITS = Limits()
 MOST_LISTED = 20  # lines of one submission that the instructor is asked to read
 LONGEST_SHOWN = 100  # characters of each
+LONGEST_NAMES = 300  # characters of the names for which a line is listed, and of those that are cut off
 # Threads wait for their sandboxes side by side; what they compute between, they would only slow down for one another.
 ONE_AT_A_TIME = threading.Lock()
 
@@ -249,7 +251,7 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], tried: Trie
     """The grade of one exercise, from what its answer did in the sandbox and from its source."""
     answer = answer_cell(exercise.name, cells)
     source = cells[answer].source if answer is not None else ""
-    code = "\n".join(cell.source for cell in cells)
+    code = "\n".join(cell.source for cell in cells[: check_cell(exercise.name, cells) + 1])  # what the check meets
     seen = tried.seen
     observations = [seen.get(i, MISSING) for i in range(len(exercise.cases))]
     if seen and all(o.not_written for o in seen.values()):
@@ -347,36 +349,43 @@ def unscored_grade(cell: NotebookNode, submission: Submission) -> Grade:
 
 
 def unusual(cells: list[NotebookNode], exercises: list[Exercise], outcome: Outcome | None = None) -> Iterator[Listed]:
-    """Lines of code that reach for a forbidden built-in, for the grader or around the watch.
+    """Lines of code that reach for a forbidden built-in, for the grader or around the watch, or are less usual otherwise.
 
-    No more than `MOST_LISTED` of a submission.
+    No more than `MOST_LISTED` of a submission, those first that say most; of the others the names.
 
     Args:
         cells: of the notebook that is run.
         exercises: in it.
         outcome: what the cells did, where they were run.
     """
-    lines = list(unusual_lines(cells, exercises, outcome))
-    yield from lines[:MOST_LISTED]
-    if len(lines) > MOST_LISTED:
-        more = len(lines) - MOST_LISTED
-        yield Listed(both(f"and {more} more lines", f"另外還有 {more} 行"))
+    lines = unusual_lines(cells, exercises, outcome)
+    yield from (line for _, line in lines[:MOST_LISTED])
+    if rest := lines[MOST_LISTED:]:
+        names = list(dict.fromkeys(name for seen, _ in rest for name in seen))
+        yield Listed(
+            both(
+                f"and {len(rest)} more lines: {in_a_row(names, 'en')}",
+                f"另外還有 {len(rest)} 行：{in_a_row(names, 'zh-TW')}",
+            )
+        )
 
 
 def unusual_lines(
     cells: list[NotebookNode], exercises: list[Exercise], outcome: Outcome | None = None
-) -> Iterator[Listed]:
+) -> list[tuple[list[str], Listed]]:
+    """The names on each line and what is said of it: back doors and forbidden names before merely less usual ones, of
+    these answers before the student's own cells."""
+    lines: list[tuple[tuple[int, bool, int, int], list[str], Listed]] = []
     if sum(len(cell.source) for cell in cells) > MOST_SCANNED:
         zh = f"所有儲存格合計超過 {MOST_SCANNED:,} 個字元，沒有整體掃描"
-        yield Listed(both(f"all cells: {TOO_LONG} as a whole", zh))
+        lines.append(((-1, False, 0, 0), [TOO_LONG], Listed(both(f"all cells: {TOO_LONG} as a whole", zh))))
     everywhere = {name for exercise in exercises for name in exercise.forbidden}
     of_cell: dict[int, set[str]] = {}
     taken = {i: names_between_cells(cell.source) for i, cell in enumerate(cells) if is_students(cell)}
     for exercise in exercises:
         for i in cells_behind(answer_cell(exercise.name, cells), taken):
             of_cell.setdefault(i, set()).update(exercise.forbidden)
-    known = {name for cell in cells if (tree := parsed(cell.source)) for name in defined_at_the_top(tree)}
-    own = own_numbers(cells)
+    own, notebook = own_numbers(cells), [cell.source for cell in cells]
     for i, cell in enumerate(cells):
         student, name = i in own, grade_id(cell) or ""
         ran = outcome.cells.get(i, CellOutcome()) if outcome is not None else None
@@ -385,18 +394,30 @@ def unusual_lines(
         place = f"own cell {own[i]}" if student else name.removeprefix(ANSWER)
         place_zh = f"自己加的第 {own[i]} 個儲存格" if student else name.removeprefix(ANSWER)
         forbidden = sorted(everywhere if student else of_cell.get(i, ()))
-        of_line: dict[int, list[str]] = {}
-        for seen in unusual_in_source(cell.source, forbidden, known, scratch=student):
-            of_line.setdefault(seen.line, []).append(seen.name)
+        of_line: dict[int, list[Seen]] = {}
+        for seen in unusual_in_source(cell.source, forbidden, notebook, scratch=student):
+            of_line.setdefault(seen.line, []).append(seen)
         code = re.split(r"\r\n|\r|\n", cell.source)
-        for line, seen_names in of_line.items():
-            texts = [said(name) for name in seen_names[:5]]
-            en, zh = ", ".join(text["en"] for text in texts), "、".join(text["zh-TW"] for text in texts)
+        for line, several in of_line.items():
+            names = [seen.name if seen.times == 1 else f"{seen.name} ({seen.times}×)" for seen in several]
+            en, zh = in_a_row(names, "en"), in_a_row(names, "zh-TW")
             here = code[line - 1].strip() if 0 < line <= len(code) else ""
-            yield Listed(
+            listed = Listed(
                 both(f"{place}, line {line}: {en}", f"{place_zh}，第 {line} 行：{zh}"),
                 here if len(here) <= LONGEST_SHOWN else here[: LONGEST_SHOWN - 1] + "…",
             )
+            lines.append(((several[0].rank, student, i, line), [seen.name for seen in several], listed))
+    return [(names, listed) for _, names, listed in sorted(lines, key=lambda line: line[0])]
+
+
+def in_a_row(names: list[str], language: str) -> str:
+    """Names of a line, the most telling first; what is beyond `LONGEST_NAMES` characters is counted."""
+    texts = [said(name)[language] for name in names]
+    lengths = list(accumulate(len(text) + 2 for text in texts))
+    shown = max(1, sum(length <= LONGEST_NAMES for length in lengths))
+    row = (", " if language == "en" else "、").join(texts[:shown])
+    more = len(texts) - shown
+    return row + (f" and {more} more" if more and language == "en" else f"等，另有 {more} 個" if more else "")
 
 
 def did_nothing(source: str, ran: CellOutcome | None) -> bool:
@@ -552,7 +573,7 @@ def grade(
                 pool.shutdown(cancel_futures=True)
                 sandbox.close_all()
         if exercise is None:
-            others, files = before.besides(submissions)
+            others, files = before.besides(submissions, tell)
             records += others
             files = [*submissions, *files]
         records.sort(key=lambda r: (r.student_id, r.lesson or "", r.source))

@@ -10,7 +10,7 @@ from typing import Any
 
 from autograder.observe import observe, refuse_inside
 from autograder.watch import Sighting
-from autograder.wire import dumps, loads
+from autograder.wire import MAX_SIGHTINGS, dumps, loads
 
 
 @dataclass
@@ -90,7 +90,8 @@ def check(name: str, answer: Any, seed: int = 0) -> None:
     for i, text in enumerate(plan["calls"]):
         state.trapped = []
         seen = observe(answer, loads(text), plan["driver"], tuple(plan["forbidden"]))
-        if state.trapped:
-            seen = type(seen)(**{**vars(seen), "forbidden": (*seen.forbidden, *state.trapped)})
+        if seen.forbidden or state.trapped:  # a loop may call the same thing on the same line any number of times
+            sightings = list(dict.fromkeys([*seen.forbidden, *state.trapped]))[:MAX_SIGHTINGS]
+            seen = type(seen)(**{**vars(seen), "forbidden": tuple(sightings)})
         state.trapped = None
         state.send({"event": "observation", "name": name, "case": i, "seen": dumps(seen)})

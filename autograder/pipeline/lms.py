@@ -161,7 +161,7 @@ def write_worksheet(path: Path, records: Sequence[Record]) -> None:
         ][: len(head)]
         for record in records
     ]  # fmt: skip
-    write_table(path, head, rows)
+    write_table(path, head, rows, quoted=False)
 
 
 def comments(record: Record) -> str:
@@ -222,7 +222,9 @@ def fill_worksheet(path: Path, theirs: Sequence[tuple[Member, Record]], roster: 
         row[grade] = scaled(record, number(cell(row, grade + 1)))
         if comment is not None and (not row[comment].strip() or OURS.fullmatch(row[comment])):
             row[comment] = comments(record)
-    write_table(path, roster.head, [[readable_date(value) for value in row] for row in rows], as_it_came=True)
+    write_table(
+        path, roster.head, [[readable_date(value) for value in row] for row in rows], as_it_came=True, quoted=False
+    )
 
 
 def readable_date(value: str) -> str:
@@ -272,7 +274,7 @@ def write_canvas(path: Path, records: Sequence[Record], lesson: str) -> None:
     rows = [[r.student_name, r.student_id, "", "", "", final(r)] for r in records if not unfinished(r)]
     if rows:
         points = [POINTS, "", "", "", "", plain(max(record.max_points for record in records))]
-        write_table(path, [*CANVAS, lesson], [points, *rows], mark=False)
+        write_table(path, [*CANVAS, lesson], [points, *rows], mark=False, quoted=False)
 
 
 def fill_canvas(path: Path, theirs: Sequence[tuple[Member, Record]], lesson: str, roster: Roster) -> None:
@@ -298,7 +300,7 @@ def fill_canvas(path: Path, theirs: Sequence[tuple[Member, Record]], lesson: str
     if rows:
         whole = plain(max(record.max_points for _, record in theirs)) if column is None else cell(points, column)
         head = [*roster.head[: section + 1], lesson if column is None else roster.head[column]]
-        write_table(path, head, [row_of(points, whole), *rows], as_it_came=True, mark=False)
+        write_table(path, head, [row_of(points, whole), *rows], as_it_came=True, mark=False, quoted=False)
 
 
 def column_of(roster: Roster, lesson: str, section: int) -> int | None:

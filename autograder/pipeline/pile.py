@@ -9,20 +9,29 @@ import re
 import stat
 import unicodedata
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 log = logging.getLogger(__name__)
-FILE_LIMIT = 200 * 2**20  # bytes of one file, unpacked
+FILE_LIMIT = 128 * 2**20  # bytes of one file, unpacked
 TOTAL_LIMIT = 4 * 2**30  # bytes of the whole pile, unpacked
-NESTED_LIMIT = 2**30  # bytes of one zip inside the pile, so that one student cannot use up the limit of the class
+NESTED_LIMIT = 2**30  # bytes of one zip inside the pile
+SHARE = 4  # a zip inside the pile gets no more than this part of what is left of the class's, whatever comes before it
 RATIO_LIMIT = (
     1100  # deflate reaches 1032 at most: an honest notebook of repeated output may come near, a bomb goes beyond
 )
 DEPTH_LIMIT = 3  # zips inside zips
 COUNT_LIMIT = 50_000  # files
+NESTED_COUNT = 5_000  # files of one zip inside the pile, which may be the export of a class
+DIRECTORY_LIMIT = 4 * 2**20  # bytes of the list of members of a zip inside the pile: zipfile reads all of it
+SCRIPT_SIZE = 1_200_000  # bytes of a .py file: no encoding puts 300,000 characters into more
+SCRIPT_COST = 3 * 2**20  # bytes: to take a script apart takes as long as to unpack so many, or longer
+ENTRY_SIZE = 5_000  # bytes: to list a member takes as long as to unpack so many
+NAME_LIMIT = 255  # characters of a file's or folder's name
+FOLDER_LIMIT = 40  # folders in folders
+LATEST = datetime(9999, 1, 1).timestamp()  # file systems know later dates than Python
 
 
 class CollectError(Exception):
@@ -61,11 +70,14 @@ class File:
 
 @dataclass
 class Budget:
-    """What may still be unpacked. A zip inside the pile has a smaller budget of its own, charged to its parents too."""
+    """What may still be unpacked. A zip inside the pile has a share of its own, charged to its parents too."""
 
     left: int
-    files: int = COUNT_LIMIT
+    files: int
     parent: Budget | None = None
+
+    def share(self) -> Budget:
+        return Budget(min(NESTED_LIMIT, self.left // SHARE), min(NESTED_COUNT, self.files // SHARE), self)
 
     def spend(self, size: int) -> bool:
         self.left -= size
@@ -80,7 +92,8 @@ class _Refused(Exception):
     """A file is not read; the message becomes the reason of its row."""
 
 
-LITTER = {"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"}
+COPIES = {"__MACOSX", ".ipynb_checkpoints"}  # folders of what stands beside them once more
+LITTER = {"__pycache__", "Thumbs.db", "desktop.ini", *COPIES}
 DOCUMENT = {"[Content_Types].xml", "mimetype"}  # members of .docx, .odt and the like, which are zip files too
 TEXT_TYPES = {"", ".py", ".json", ".txt", ".html", ".htm", ".download"}
 
@@ -88,6 +101,16 @@ TEXT_TYPES = {"", ".py", ".json", ".txt", ".html", ".htm", ".download"}
 def is_litter(parts: Iterable[str]) -> bool:
     """True for what macOS, Windows and Jupyter leave behind: .DS_Store, ._x, .ipynb_checkpoints, __MACOSX."""
     return any(re.match(r"\.[^.]", part) or part in LITTER for part in parts)
+
+
+def may_be_work(parts: Sequence[str]) -> bool:
+    """Whether what has a name of litter is opened all the same, to see whether it holds work: `.ann/02_qkv.ipynb`."""
+    return not COPIES & set(parts) and (".ipynb" in parts[-1].lower() or _is_zip_name(parts[-1]))
+
+
+def is_work(start: bytes) -> bool:
+    """Whether a file begins as a notebook or a zip; what macOS writes into `._02_qkv.ipynb` does not."""
+    return start.lstrip(b"\xef\xbb\xbf\xff\xfe\0 \t\r\n").startswith((b"{", b"PK"))
 
 
 def decode_name(raw: bytes) -> str:
@@ -105,12 +128,14 @@ def member_name(info: zipfile.ZipInfo) -> str:
     name = info.orig_filename.partition("\0")[0]
     if not info.flag_bits & 0x800:
         name = decode_name(name.encode("cp437", "replace"))
-    return unicodedata.normalize("NFC", name).replace("\\", "/")
+    # No disk takes longer names, and patterns that look for students in them would take minutes.
+    parts = unicodedata.normalize("NFC", name).replace("\\", "/").split("/")
+    return "/".join(part[-NAME_LIMIT:] for part in parts)
 
 
 def read_pile(pile: Path) -> Iterator[File]:
     """The files of a folder or zip, zips inside opened, litter left out."""
-    budget = Budget(TOTAL_LIMIT)
+    budget = Budget(TOTAL_LIMIT, COUNT_LIMIT)
     if pile.is_dir():
         yield from _read_folder(pile, budget)
     elif pile.is_file() and zipfile.is_zipfile(pile):
@@ -119,7 +144,7 @@ def read_pile(pile: Path) -> Iterator[File]:
         except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeDecodeError) as error:
             raise CollectError(f"{pile.name} is a damaged zip file: {error}") from None
         with archive:
-            if DOCUMENT & set(archive.namelist()):
+            if _is_document(archive.namelist()):
                 raise CollectError(no_pile(pile))
             yield from _read_zip(archive, (), budget, depth=0)
     elif pile.exists():
@@ -135,12 +160,25 @@ def no_pile(path: Path) -> str:
     return f"{path.name} is {kind}neither a folder nor a zip file of submissions{advice}"
 
 
+def _is_document(members: Sequence[str]) -> bool:
+    """Whether a zip is a .docx or the like; in a class whose files lie side by side, a student's may be called `mimetype`."""
+    return bool(DOCUMENT & set(members)) and not any(
+        ".ipynb" in name.lower() or _is_zip_name(name) or _is_script(name) for name in members
+    )
+
+
 def _is_zip_name(name: str) -> bool:
     return name.lower().endswith(".zip")
 
 
-def _type_problem(name: str) -> str:
-    """Why a file is not worth reading, judged by its name; empty if it may hold a notebook."""
+def _is_script(name: str) -> bool:
+    return name.lower().endswith(".py")
+
+
+def _type_problem(name: str, size: int) -> str:
+    """Why a file is not worth reading, judged by its name and size; empty if it may hold a notebook."""
+    if _is_script(name) and size > SCRIPT_SIZE:
+        return "its code holds more than 300,000 characters"
     suffix = Path(name.rstrip(" .」')）")).suffix.lower()
     if ".ipynb" in name.lower() or suffix in TEXT_TYPES or copy_of(name)[1]:
         return ""
@@ -154,25 +192,23 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
     litter = 0
     for folder, folders, names in os.walk(root):
         links = [name for name in folders if (Path(folder) / name).is_symlink()]
-        kept = [name for name in folders if not is_litter([name])]
-        litter += len(folders) - len(kept)
-        folders[:] = sorted(set(kept) - set(links))
+        folders[:] = sorted(set(folders) - set(links) - COPIES)
         above = tuple(decode_name(os.fsencode(part)) for part in Path(folder).relative_to(root).parts)
         for name in names + links:
-            if is_litter([name]):
+            path = Path(folder) / name
+            if is_litter([*above, name]) and not (may_be_work([*above, name]) and begins_as_work(path)):
                 litter += 1
                 continue
-            path = Path(folder) / name
             try:
                 status = path.lstat()
             except OSError:
                 continue  # gone since the folder was listed
             shown = (*above, decode_name(os.fsencode(name)))
             found.append((_is_zip_name(name), status.st_size, shown, path, status))
-    log.debug("%d files and folders of litter ignored in %s", litter, root.name)
+    log.debug("%d files of litter ignored in %s", litter, root.name)
     # Small files first, zips last: whoever hands in something huge cannot keep the others from being read.
     for is_zip, size, shown, path, status in sorted(found, key=lambda item: item[:3]):
-        received = datetime.fromtimestamp(max(status.st_mtime, 0))
+        received = datetime.fromtimestamp(min(max(status.st_mtime, 0), LATEST))
         try:
             if stat.S_ISLNK(status.st_mode):
                 raise _Refused("it is a symbolic link")
@@ -183,7 +219,7 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
             if is_zip:
                 yield from _open_nested(path, shown, ((len(shown), received),), budget, depth=1)
                 continue
-            if problem := _type_problem(shown[-1]):
+            if problem := _type_problem(shown[-1], size):
                 raise _Refused(problem)
             if size > FILE_LIMIT:
                 raise _Refused(f"it is larger than {FILE_LIMIT // 2**20} MB")
@@ -195,55 +231,92 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
             yield File(shown, received, problem=reason)
 
 
+def begins_as_work(path: Path) -> bool:
+    try:
+        if path.is_symlink() or not path.is_file():
+            return False
+        with open(path, "rb") as file:
+            return is_work(file.read(100))
+    except OSError:
+        return False
+
+
+class _Stream(io.BufferedReader):
+    """A file of which nobody reads very much at once: only the list of a zip's members is ever read so."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > DIRECTORY_LIMIT:
+            raise _Refused("the zip file lists too many members to be read")
+        return super().read(size)
+
+
 def _open_nested(
-    where: Path | io.BytesIO, shown: tuple[str, ...], dates: Dates, budget: Budget, depth: int
+    where: Path | bytes, shown: tuple[str, ...], dates: Dates, budget: Budget, depth: int
 ) -> Iterator[File]:
     """A zip inside the pile: its files, or one row that says why there are none."""
-    inner = Budget(NESTED_LIMIT, parent=budget)
+    problem = ""
     try:
-        with zipfile.ZipFile(where) as archive:
+        raw = io.BytesIO(where) if isinstance(where, bytes) else io.FileIO(where)
+        with _Stream(raw) as stream, zipfile.ZipFile(stream) as archive:
+            share = budget.share()
+            if not share.spend(ENTRY_SIZE * len(archive.infolist())):
+                raise _Refused("the zip file lists too many members to be read")
             empty = True
-            for file in _read_zip(archive, shown, inner, depth, dates):
+            for file in _read_zip(archive, shown, share, depth, dates):
                 empty = False
                 yield file
-            if empty:
-                yield File(shown, dates[0][1], problem="the zip file is empty", dates=dates)
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, UnicodeDecodeError):
-        yield File(shown, dates[0][1], problem="it is not a zip file, or a damaged one", dates=dates)
+            problem = "the zip file is empty" if empty else ""
+    except _Refused as error:
+        problem = str(error)
+    except Exception:  # zipfile has no one error for what is wrong with a file
+        problem = "it is not a zip file, or a damaged one"
+    if problem:
+        yield File(shown, dates[0][1], problem=problem, dates=dates)
 
 
 def _read_zip(
     archive: zipfile.ZipFile, above: tuple[str, ...], budget: Budget, depth: int, outer: Dates = ()
 ) -> Iterator[File]:
-    members = [(member_name(info), info) for info in archive.infolist() if not info.is_dir()]
+    members = [(member_name(info), info) for info in archive.infolist()]
     litter = 0
     # Reading stops at the size that a member declares, so the declared sizes bound what is unpacked.
     for name, info in sorted(members, key=lambda item: (_is_zip_name(item[0]), item[1].file_size, item[0])):
         parts = tuple(part for part in name.split("/") if part not in {"", "."})
-        if not parts or name.endswith("/"):
+        if name.endswith("/"):  # a folder
             continue
-        if is_litter(parts):
+        hidden = is_litter(parts)
+        if hidden and not may_be_work(parts):
             litter += 1
             continue
-        shown = above + parts
+        shown = above + (parts[-FOLDER_LIMIT:] or ("?",))
         dates = (*outer, (len(shown), _zip_date(info)))
         received = dates[0][1]
         try:
+            if not parts:
+                raise _Refused("it has no name")
+            if len(parts) > FOLDER_LIMIT:
+                raise _Refused("it lies in too many folders")
             if ".." in parts or name.startswith("/") or re.match(r"[A-Za-z]:", name):
                 shown = above + tuple(part for part in parts if part != "..")
                 raise _Refused("its path leads out of the archive")
             if stat.S_ISLNK(info.external_attr >> 16):
                 raise _Refused("it is a symbolic link")
             if not budget.next_file():
+                if depth:  # one row stands for all that follow
+                    yield File(above, received, problem="it holds more files than are read of one zip", dates=outer)
+                    return
                 raise _Refused(f"the pile holds more than {COUNT_LIMIT} files")
             is_zip = _is_zip_name(name)
             if is_zip and depth >= DEPTH_LIMIT:
                 raise _Refused(f"zip files are nested more than {DEPTH_LIMIT} deep")
-            if not is_zip and (problem := _type_problem(parts[-1])):
+            if not is_zip and (problem := _type_problem(parts[-1], info.file_size)):
                 raise _Refused(problem)
-            data = _read_member(archive, info, budget)
-            if is_zip:
-                yield from _open_nested(io.BytesIO(data), shown, dates, budget, depth + 1)
+            cost = SCRIPT_COST if depth and _is_script(name) else info.file_size
+            data = _read_member(archive, info, budget, cost)
+            if hidden and not is_work(data[:100]):
+                litter += 1
+            elif is_zip:
+                yield from _open_nested(data, shown, dates, budget, depth + 1)
             else:
                 yield File(shown, received, data, dates=dates)
         except _Refused as error:
@@ -251,12 +324,12 @@ def _read_zip(
     log.debug("%d files of litter ignored in %s", litter, "/".join(above) or "the zip")
 
 
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> bytes:
+def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget, cost: int) -> bytes:
     if info.file_size > FILE_LIMIT:
         raise _Refused(f"it unpacks to more than {FILE_LIMIT // 2**20} MB")
     if info.file_size > 2**20 and info.file_size > RATIO_LIMIT * max(info.compress_size, 1):
         raise _Refused("it is packed so tightly that it looks like a zip bomb")
-    if not budget.spend(info.file_size):
+    if not budget.spend(cost):
         raise _Refused("the archive unpacks to more than the limit")
     data = bytearray()
     try:
@@ -297,7 +370,6 @@ _COPY = [
         r"\s*[(（](?P<n>\d+)[)）]$",
     )
 ]
-NAME_LIMIT = 255  # characters
 _ENDING = re.compile(r"(\.ipynb|\.json|\.txt|\.html?|\.py|\.download)$", re.IGNORECASE)
 
 

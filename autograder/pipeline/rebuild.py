@@ -193,13 +193,20 @@ class Rebuilt:
     absent: tuple[str, ...]
 
 
-def rebuild(frame: Frame, cells: Sequence[Cell]) -> Rebuilt:
-    """The released notebook with the student's answers and own cells in it."""
+def rebuild(frame: Frame, cells: Sequence[Cell], kept: bool = False) -> Rebuilt:
+    """The released notebook with the student's answers and own cells in it.
+
+    With `kept` the cells are those of a notebook that came out of here: what were own cells stay so, where they are.
+    """
+    in_place = own_in_place(frame, cells) if kept else []
+    if kept:
+        cells = [replace(cell, position=n) for n, cell in enumerate(cell for cell in cells if not is_placed(cell))]
     matches = match_cells(frame, cells)
     answers, how = choose_answers(frame, cells, matches)
     written, written_repairs, lost_text = choose_written(frame, cells, matches)
     own, edited = own_cells(frame, cells, matches, answers)
-    moved = hoist(frame, answers, own)
+    own += in_place
+    moved = 0 if kept else hoist(frame, answers, own)
     rescued = rescue(frame, answers, own, edited)
 
     released = [copy.deepcopy(cell) for cell in frame.notebook.cells]
@@ -448,6 +455,21 @@ def choose_written(
     return chosen, repairs, len(lost - taken)
 
 
+def is_placed(cell: Cell) -> bool:
+    """Whether a cell has an id that `rebuild` gives to own cells."""
+    return any(re.fullmatch(r"own-[0-9]+", id) for id in cell.ids)
+
+
+def own_in_place(frame: Frame, cells: Sequence[Cell]) -> list[Own]:
+    """The own cells of a notebook that was rebuilt, each after the released cell behind which it stands."""
+    own, current = [], -1
+    for cell in cells:
+        if is_placed(cell):
+            own.append(Own(current, (cell.position, 0), cell.source))
+        current = next((frame.by_id[key] for key in cell.ids if key in frame.by_id), current)
+    return own
+
+
 def own_cells(
     frame: Frame, cells: Sequence[Cell], matches: dict[int, int], answers: dict[int, Cell]
 ) -> tuple[list[Own], list[str]]:
@@ -457,6 +479,7 @@ def own_cells(
     for index, cell in answers.items():
         winners[cell.position].append(index)
     tagged = set(matches.values())
+    course = statements_of(frame) if any(cell.of_script for cell in cells) else set()
     own, edited, current = [], [], -1
     for cell in cells:
         at = matches.get(cell.position)
@@ -477,10 +500,11 @@ def own_cells(
                     is_stub(cell.source, slot.names) and names_of(cell.source).defined <= slot.names
                     for slot in slots.values()
                 )
-                if not stub:
+                source = without_statements(cell.source, course) if cell.of_script else cell.source
+                if not stub and source.strip():
                     # An older version stays before the newer one, or it would undo it.
                     anchor = min([current, *(slot.index - 1 for slot in loser_of)])
-                    own.append(Own(anchor, (cell.position, 0), cell.source))
+                    own.append(Own(anchor, (cell.position, 0), source))
             elif released is not None and at not in slots and _normal(released.source) != _normal(cell.source):
                 if at not in frame.checks and released.get("id") != "setup":
                     edited.append(cell.source)
@@ -488,6 +512,27 @@ def own_cells(
                     edited.append(cell.source)  # an import or a helper written into the set-up cell, say
         current = at if at is not None else current
     return own, edited
+
+
+def statements_of(frame: Frame) -> set[str]:
+    """What the course's own code cells consist of, answers aside."""
+    slots = {slot.index for slot in frame.slots}
+    code = [cell.source for i, cell in enumerate(frame.notebook.cells) if cell.cell_type == "code" and i not in slots]
+    trees = [(source.split("\n"), parsed(source)) for source in code]
+    return {_normal(statement(lines, node)) for lines, tree in trees if tree for node in tree.body}
+
+
+def without_statements(source: str, course: set[str]) -> str:
+    """A piece of a script without the course's own statements in it: where its cells end, a script does not say."""
+    tree, lines = parsed(source), source.split("\n")
+    left = list(lines)
+    for node in {(node.lineno, node.end_lineno): node for node in (tree.body if tree else [])}.values():
+        text = statement(lines, node)
+        if _normal(text) in course:
+            end = node.end_lineno or node.lineno
+            start = end - text.count("\n") - 1
+            left[start:end] = [""] * (end - start)
+    return source if left == lines else "\n".join(left).strip("\n")
 
 
 def _has_code(source: str) -> bool:

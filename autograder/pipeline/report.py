@@ -409,14 +409,19 @@ def page_paths(records: Sequence[Record]) -> list[str]:
     """feedback/<student>/<lesson>.html for each record; what could not be graded never takes a graded lesson's name."""
     paths: dict[int, str] = {}
     taken: set[str] = set()
+    last: dict[
+        str, int
+    ] = {}  # by path without its ending: of thousands of files under one the numbers are not tried again
     for i in sorted(range(len(records)), key=lambda i: not records[i].grades):
         record = records[i]
         base = f"feedback/{record.student_id}/{record.lesson or 'file'}"
-        count, path = 1, f"{base}.html"
+        count = last.get(base, 0) + 1
+        path = f"{base}.html" if count == 1 else f"{base}-{count}.html"
         while path in taken:
             count += 1
             path = f"{base}-{count}.html"
         taken.add(path)
+        last[base] = count
         paths[i] = path
     return [paths[i] for i in range(len(records))]
 
@@ -610,6 +615,9 @@ class Look:
 
     kind: str
     entries: list[Entry] = field(default_factory=list)
+    # Where in `entries` what was added stands, and which of its messages: one student may have thousands.
+    by_key: dict[tuple[str, str], Entry] = field(default_factory=dict)
+    by_text: dict[tuple[str, str, str], Message] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -618,17 +626,15 @@ class Look:
     def add(self, record: Record | Submission, text: Text, exercise: str = "", code: str = "") -> None:
         """One entry for a student's lesson (or file that has none), one message for what is said of several exercises."""
 
-        def key(of: Record | Submission) -> tuple[str, str]:
-            return of.student_id, of.source if self.kind == "unread" else of.lesson or ""
-
-        entry = next((e for e in self.entries if e.record is not None and key(e.record) == key(record)), None)
-        if entry is None:
-            entry = Entry(record)
-            self.entries.append(entry)
-        message = next((m for m in entry.messages if m.text == text), None)
-        if message is None:
-            message = Message(text, code=code)
-            entry.messages.append(message)
+        key = record.student_id, record.source if self.kind == "unread" else record.lesson or ""
+        if key not in self.by_key:
+            self.by_key[key] = Entry(record)
+            self.entries.append(self.by_key[key])
+        said = (*key, text["en"])
+        if said not in self.by_text:
+            self.by_text[said] = Message(text, code=code)
+            self.by_key[key].messages.append(self.by_text[said])
+        message = self.by_text[said]
         message.exercises += [exercise] if exercise else []
 
 

@@ -196,7 +196,8 @@ class Roster:
     def find(self, files: Sequence[Record] | Sequence[Submission]) -> None:
         """Give students the names that they have on the list, and find by name whose number stands nowhere.
 
-        A name counts where one on the list has it, and one student has handed in a lesson under it.
+        A name counts where one on the list has it, and one student has handed in a lesson under it; one that is typed counts
+        where no file came under it.
         """
         for file in files:
             file.listed = ""
@@ -206,6 +207,11 @@ class Roster:
             for file in files
             if id(file) not in whose and id(file) not in not_on_it and (member := self.member_named(file))
         }
+        under_it = {id(file) for file in files if (member := named.get(id(file))) and came_under(file, member.name)}
+        taken = {(named[id(file)], file.lesson) for file in files if id(file) in under_it}
+        for file in files:
+            if id(file) not in under_it and (named.get(id(file)), file.lesson) in taken:
+                del named[id(file)]
         claims: dict[tuple[Member, str | None], set[str]] = {}
         for file in files:
             if member := whose.get(id(file)) or named.get(id(file)):
@@ -415,6 +421,14 @@ def platform_id_of(kind: str, head: tuple[str, ...], row: Sequence[str]) -> str:
         return found[1] if found else ""
     number = cell(row, head.index("ID")) if kind == "canvas" else ""
     return number if number.isdigit() else ""
+
+
+def came_under(file: Record | Submission, name: str) -> bool:
+    """Whether the platform, the folder or the file carries a name, which need not be so where it is typed."""
+    names = both_orders(file.student_id)
+    if file.platform or safe_id(file.student_name).casefold() == file.student_id.casefold():  # "Lee, Ann" and "Lee_Ann"
+        names |= both_orders(file.student_name)
+    return bool(names & both_orders(name))
 
 
 @lru_cache(maxsize=4096)

@@ -22,15 +22,16 @@ from typing import Any
 import torch
 
 from autograder.observe import Call, Observation
+from autograder.pipeline.needed import spare
 from autograder.text import Text, both
-from autograder.wire import MAX_TEXT, WireError, dumps, loads
+from autograder.wire import MAX_TEXT, WireError, dumps, loads_observation
 
 ROOT = Path(__file__).resolve().parent.parent  # the autograder package
 COURSE_LIB = ROOT.parent / "course_lib"
 SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 START_SECONDS = 120.0
 # What a notebook at home has and the sandbox needs; `inside.py` takes the place of the package itself.
-OPEN_FILES = ("observe.py", "watch.py", "meter.py", "functions.py", "text.py", "wire.py")
+OPEN_FILES = ("observe.py", "watch.py", "callbacks.py", "meter.py", "functions.py", "text.py", "wire.py")
 
 
 class SandboxUnavailable(RuntimeError):
@@ -217,6 +218,7 @@ class Worker:
         limits = job.limits
         message = {
             "cells": [{"source": cell.source, "check": cell.check} for cell in job.cells],
+            "spare": spare([cell.source for cell in job.cells], [cell.check for cell in job.cells]),
             "plan": job.plan,
             "cell_seconds": limits.cell_seconds,
             "total_seconds": limits.total_seconds,
@@ -265,14 +267,13 @@ def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
             if not 0 <= case < len(job.plan[name]["calls"]):
                 return
             try:
-                observation = loads(seen)
+                observation = loads_observation(seen)
             except WireError:
                 observation = Observation(error="its result could not be read")
-            if isinstance(observation, Observation):
-                if (name, case) in outcome.came:  # a check sends one; whose the other is, nobody knows
-                    observation = Observation(error="more than one result came for this case")
-                outcome.came.add((name, case))
-                outcome.observations.setdefault(name, {})[case] = observation
+            if (name, case) in outcome.came:  # a check sends one; whose the other is, nobody knows
+                observation = Observation(error="more than one result came for this case")
+            outcome.came.add((name, case))
+            outcome.observations.setdefault(name, {})[case] = observation
 
 
 # Why a cell was stopped, by the worker's word for it.

@@ -29,6 +29,7 @@ SHARED_BY = 3  # code that more have written is nobody's own; in a large class, 
 LEAST = 40  # fingerprints that only a few have; below it nothing can be said
 ALIKE = 0.9  # of an exercise
 MOST = 0.5  # of all that is left to one of two: a few lines of a lesson come out the same by chance
+LONGEST = 20_000  # characters of an answer that are looked at; the longest right one has 3000
 ONE_HAND = 0.7  # of a whole lesson: who shares so much counts as one who wrote it
 LIBRARIES = (torch, torch.Tensor, torch.nn, torch.nn.functional, torch.linalg, torch.special, math)
 # What is the libraries' own, each name as a letter that copydetect takes for none of Python's: so it counts, and a long name
@@ -145,8 +146,13 @@ def the_courses(name: str) -> frozenset[int]:
 
 @lru_cache(maxsize=1 << 14)  # the same class is looked at for the pages and for the screen
 def fingerprints(answer: str) -> frozenset[int]:
-    code = CodeFingerprint("answer.py", LENGTH, 1, fp=io.StringIO(with_letters(answer)))
+    code = CodeFingerprint("answer.py", LENGTH, 1, fp=io.StringIO(with_letters(without_gaps(answer)[:LONGEST])))
     return frozenset(int(h) for h in code.hashes)
+
+
+def without_gaps(answer: str) -> str:
+    """The code with one space or line break for each run of them: they do not count, and long ones would take minutes."""
+    return re.sub(r"\s+", lambda gap: "\n" if "\n" in gap[0] else " ", answer)
 
 
 def with_letters(answer: str) -> str:

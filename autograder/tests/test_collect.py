@@ -6,18 +6,23 @@ import io
 import json
 import os
 import stat
+import struct
+import sys
 import time
 import zipfile
+from collections.abc import Callable
 from copy import deepcopy
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import jupytext
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from autograder.pipeline import drafts, report
 from autograder.pipeline import pile as pile_module
 from autograder.pipeline.authoring import read_course
 from autograder.pipeline.collect import Submission, collect, names_nobody_known, safe_id
@@ -25,6 +30,7 @@ from autograder.pipeline.drafts import CELL_LIMIT, is_stub, names_of, read_draft
 from autograder.pipeline.grading import LESSONS as LESSONS_OF_THE_COURSE
 from autograder.pipeline.pile import CollectError, File, copy_of
 from autograder.pipeline.rebuild import load_frames, rebuild
+from autograder.pipeline.records import Record
 from autograder.pipeline.releases import came_later, load_releases
 
 Cells = list[dict[str, Any]]
@@ -908,19 +914,23 @@ def test_nbformat_3(pile: Path, lessons: Path) -> None:
     assert source_of(row, "answer-attend") == RIGHT.format(name="attend")
 
 
+def as_script(notebook: nbformat.NotebookNode, style: str) -> str:
+    if style in ("percent", "light"):
+        return str(jupytext.writes(notebook, fmt=f"py:{style}"))
+    texts = {"nbconvert": lambda text: "# " + text.replace("\n", "\n# "), "Colab": lambda text: f'"""{text}\n"""'}[
+        style
+    ]
+    mark = "# In[{}]:\n\n\n" if style == "nbconvert" else ""
+    parts = [
+        f"{mark.format(n)}{cell.source}\n" if cell.cell_type == "code" else texts(cell.source)
+        for n, cell in enumerate(notebook.cells)
+    ]
+    return "#!/usr/bin/env python\n# coding: utf-8\n\n" + "\n\n".join(parts)
+
+
 @pytest.mark.parametrize("style", ["nbconvert", "percent", "light"])
 def test_a_script_export(pile: Path, lessons: Path, style: str) -> None:
-    import jupytext
-
-    notebook = nbformat.from_dict(handed_in(student="b1"))
-    if style == "nbconvert":
-        parts = [
-            f"# In[{n}]:\n\n\n{cell.source}\n" if cell.cell_type == "code" else "# " + cell.source.replace("\n", "\n# ")
-            for n, cell in enumerate(notebook.cells)
-        ]
-        script = "#!/usr/bin/env python\n# coding: utf-8\n\n" + "\n\n".join(parts)
-    else:
-        script = jupytext.writes(notebook, fmt=f"py:{style}")
+    script = as_script(nbformat.from_dict(handed_in(student="b1")), style)
     (pile / "02_qkv.py").write_text(script, encoding="utf-8")
     (row,) = collect(pile, lessons)
     assert (row.student_id, row.lesson, row.status) == ("b1", "02_qkv", "ok" if style == "percent" else row.status)
@@ -1102,15 +1112,45 @@ def test_the_zips_of_one_drive_folder_are_one_export(
 
 
 def test_in_a_zip_of_several_students_each_file_has_its_own_time(pile: Path, lessons: Path) -> None:
-    """A student's own zip came when it came, whatever it is called."""
+    """A student's own zip came when it came, whatever it is called. A class is in zips that hold most of those who handed in."""
     for number in (1, 2):
         names = [f"{name}{number}" for name in ("x", "y")]
         zipped(pile / f"export {number}.zip", {f"{n}.ipynb": handed_in(student=f"b1{n}") for n in names})
+        os.utime(pile / f"export {number}.zip", (datetime(2026, 3, 2).timestamp(),) * 2)
     zipped(pile / "homework.zip", {"02_qkv.ipynb": handed_in(student="b77")})
     os.utime(pile / "homework.zip", (datetime(2026, 3, 2).timestamp(),) * 2)
     received = {row.student_id: row.received for row in collect(pile, lessons)}
     assert received.pop("b77") == datetime(2026, 3, 2)
     assert set(received.values()) == {datetime(2026, 3, 1, 12)} and len(received) == 4
+    os.utime(put(pile / "late.ipynb", handed_in(student="b88")), (datetime(2026, 3, 2).timestamp(),) * 2)
+    rows = collect(pile, lessons)
+    assert [row.received for row in rows] == [datetime(2026, 3, 2)] * 6
+    assert [row.student_id for row in rows if "the zip's own time counts" not in row.told] == ["b77", "b88"]
+
+
+def test_a_late_file_beside_the_export_of_a_large_class_leaves_it_as_it_is(pile: Path, lessons: Path) -> None:
+    zipped(pile / "HW3.zip", {f"02_qkv ({n}).ipynb": handed_in(student=f"b1190{n:04}") for n in range(45)})
+    put(pile / "late.ipynb", handed_in(student="b88"))
+    rows = [row for row in collect(pile, lessons) if row.student_id != "b88"]
+    assert [(row.status, row.received) for row in rows] == [("ok", datetime(2026, 3, 1, 12))] * 45
+
+
+@pytest.mark.hostile
+def test_a_second_id_in_a_zip_makes_no_date_count(pile: Path, lessons: Path) -> None:
+    """Beside others, and alone after the class; and no more of its notebooks are run than of anybody's."""
+    for number in range(12):
+        put(pile / f"b{number}.ipynb", handed_in(student=f"b{number}"))
+    before = collect(pile, lessons)
+    zipped(pile / "hw.zip", {f"{n}.ipynb": handed_in(student=f"x{n}") for n in range(45)})
+    os.utime(pile / "hw.zip", (datetime(2026, 3, 9).timestamp(),) * 2)
+    rows = [row for row in collect(pile, lessons) if row.hand == "hw.zip"]
+    assert {row.received for row in rows} == {datetime(2026, 3, 9)}
+    assert sum(row.status == "ok" for row in rows) == 40 and sum("too many" in row.reason for row in rows) == 5
+    for number in range(12):
+        (pile / f"b{number}.ipynb").unlink()
+    zipped(pile / "hw.zip", {f"{n}.ipynb": handed_in(student=f"x{n}") for n in range(2)})
+    os.utime(pile / "hw.zip", (datetime(2026, 3, 9).timestamp(),) * 2)
+    assert {row.received for row in collect(pile, lessons, before=before)} == {datetime(2026, 3, 9)}
 
 
 @pytest.mark.parametrize(
@@ -1537,6 +1577,10 @@ def test_names(source: str, defined: set[str], needed: set[str]) -> None:
             True,
         ),
         ("class f:\n    def go(self):\n        return 1", False),
+        ("class f:\n    'text'", True),
+        ("class f(Mine):\n    pass", False),
+        ("class f(Mine):\n    'Mine.'", False),
+        ("class f(Mine):\n    bias = True", False),
         ("def f():\n    return 1", False),
         ("f = 'b'", False),
         ("from x import f", False),
@@ -1566,6 +1610,17 @@ PLACES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "the name of a file": (
         {"b11123456.ipynb": "b11123456", "eve.ipynb": "b11123456"}, {"b11123456.ipynb": "b11123456", "eve.ipynb": "eve"}
+    ),
+    "the name of a file alone": (
+        {"02_qkv.ipynb": "b11123456", "b11123456.ipynb": ""}, {"02_qkv.ipynb": "02_qkv", "b11123456.ipynb": "b11123456-2"}
+    ),
+    "a usual name and another's": (
+        {"Vic - 02_qkv.ipynb": "b11123456", "02_qkv (9).ipynb": "b11123456"},
+        {"Vic - 02_qkv.ipynb": "Vic", "02_qkv (9).ipynb": "02_qkv"},
+    ),
+    "a loose file and a folder": (
+        {"b11123456/02_qkv.ipynb": "b11123456", "02_qkv (9).ipynb": "b11123456"},
+        {"b11123456/02_qkv.ipynb": "b11123456", "02_qkv (9).ipynb": "02_qkv"},
     ),
     "an id that is the same once safe": (
         {"vic.ipynb": "b11123456", "eve.ipynb": "b11123456!"}, {"vic.ipynb": "b11123456", "eve.ipynb": "b11123456-2"}
@@ -1601,6 +1656,37 @@ def test_nobody_takes_another_s_place(
     assert all(row.status == "ok" for row in rows)
 
 
+# {file or member of a zip: what is typed there}, before Eve's zip is added
+VICTIMS: dict[str, dict[str, str]] = {
+    "typed": {"02_qkv.ipynb": "b11900001", "02_qkv (1).ipynb": "b11900002"},
+    "folders": {"b11900001/02_qkv.ipynb": "b11900001", "b11900002/02_qkv.ipynb": "b11900002"},
+    "names of files": {"b11900001.ipynb": "b11900001", "b11900002.ipynb": "b11900002"},
+    "zips": {"b11900001.zip/02_qkv.ipynb": "b11900001", "b11900002.zip/02_qkv.ipynb": "b11900002"},
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("typed", VICTIMS.values(), ids=VICTIMS.keys())
+@pytest.mark.parametrize("inside", ["b11900001/02_qkv.ipynb", "b11900001.ipynb", "02_qkv.ipynb"])
+def test_a_zip_with_several_ids_takes_nobody_s_place(
+    pile: Path, lessons: Path, typed: dict[str, str], inside: str
+) -> None:
+    for path, student in typed.items():
+        outer, _, inner = path.partition(".zip/")
+        if inner:
+            zipped(pile / f"{outer}.zip", {inner: handed_in(student=student)})
+        else:
+            put(pile / path, handed_in(student=student))
+    members = {inside: handed_in(student="b11900001"), "x/b11900003.ipynb": handed_in(student="b11900003")}
+    zipped(pile / "hw.zip", members, (2030, 1, 1, 0, 0, 0))
+    rows = {row.source: row for row in collect(pile, lessons)}
+    assert {source: rows[source].student_id for source in typed} == typed
+    assert all(row.status == "ok" for row in rows.values()) and len({row.student_id for row in rows.values()}) == 4
+    victim, thief = rows[next(iter(typed))], rows[f"hw.zip/{inside}"]
+    assert victim.remark == f"Its id is claimed by another's file too: {thief.source}."
+    assert "It claims the id b11900001, and so does another's file." in thief.remark
+
+
 def test_one_student_s_files_stay_one_student_s(pile: Path, lessons: Path) -> None:
     """The same id typed into a copy of the same file, or in other letters, is an upload that came later."""
     for day, (name, student) in enumerate(
@@ -1632,6 +1718,74 @@ def test_points_and_comments_of_an_earlier_run_are_not_inherited(pile: Path, les
     for name in ("vic", "bob", "cat"):
         (pile / f"{name}.ipynb").unlink()
     assert [row.student_id for row in collect(pile, lessons, before=before)] == [ids["eve.ipynb"]]
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("name", ["b11900001.ipynb", "b11900001/02_qkv.ipynb", "Eve b11900001.ipynb"])
+def test_who_had_an_id_keeps_it(pile: Path, lessons: Path, name: str) -> None:
+    """Whatever the newcomer's file is called; also where it comes alone, in a small class and a large one."""
+    for number in range(1, 5):
+        put(pile / f"02_qkv ({number}).ipynb", handed_in(student=f"b1190000{number}"))
+    before = collect(pile, lessons)
+    put(pile / name, handed_in())
+    rows = {row.source: row for row in collect(pile, lessons, before=before)}
+    assert rows["02_qkv (1).ipynb"].student_id == "b11900001" and name in rows["02_qkv (1).ipynb"].remark
+    assert rows[name].student_id not in {row.student_id for row in before} and "It claims the id" in rows[name].remark
+    for number in range(1, 5):
+        (pile / f"02_qkv ({number}).ipynb").unlink()
+    for earlier in (before, before[:2]):
+        (row,) = collect(pile, lessons, before=earlier)
+        assert row.student_id == rows[name].student_id and "It claims the id b11900001" in row.remark
+
+
+def test_the_platform_s_number_is_the_student_s_also_after_somebody_typed_it(pile: Path, lessons: Path) -> None:
+    put(pile / "Zed_222_assignsubmission_file_/a.ipynb", handed_in())
+    put(pile / "Eve.ipynb", handed_in(student="111"))
+    before = collect(pile, lessons)
+    assert {row.source: row.student_id for row in before}["Eve.ipynb"] == "111"
+    put(pile / "Vic_111_assignsubmission_file_/a.ipynb", handed_in())
+    ids = {row.source.partition("_")[0]: row.student_id for row in collect(pile, lessons, before=before)}
+    assert ids == {"Vic": "111", "Zed": "222", "Eve.ipynb": "Eve"}
+
+
+def test_the_id_alone_makes_files_one_student_s_and_other_answers_are_told(pile: Path, lessons: Path) -> None:
+    """As in a flat export, whose files are all called alike; and who forgot to type it the first time is no other student."""
+    files = {
+        "02_qkv.ipynb": ("b1", RIGHT), "02_qkv (4).ipynb": ("b1", WRONG), "Copy of 02_qkv.ipynb": ("b2", RIGHT),
+        "final.ipynb": ("b2", RIGHT), "b11900003.ipynb": ("", RIGHT), "b11900003 (1).ipynb": ("b11900003", RIGHT),
+    }  # fmt: skip
+    for day, (name, (student, answer)) in enumerate(files.items()):
+        os.utime(put(pile / name, handed_in(student=student, answer=answer)), (10**9 + day,) * 2)
+    rows = {row.source: row for row in collect(pile, lessons)}
+    graded = {row.student_id: source for source, row in rows.items() if row.status != "superseded"}
+    assert graded == {"b1": "02_qkv (4).ipynb", "b2": "final.ipynb", "b11900003": "b11900003 (1).ipynb"}
+    told = "The id alone says that it is the same student's, with other answers: "
+    assert rows["02_qkv.ipynb"].remark == f"{told}02_qkv (4).ipynb."
+    assert rows["02_qkv (4).ipynb"].remark == f"{told}02_qkv.ipynb."
+    assert not any(row.remark for row in rows.values() if row.student_id != "b1")
+
+
+@pytest.mark.hostile
+def test_a_number_for_who_has_no_id_is_nobody_else_s(pile: Path, lessons: Path) -> None:
+    for number in (1, 2):
+        put(pile / f"02_qkv ({number}).ipynb", handed_in())
+    before = collect(pile, lessons)
+    put(pile / "02_qkv (0).ipynb", handed_in())  # comes first
+    put(pile / "unknown-1.ipynb", handed_in())
+    put(pile / "02_qkv (3).ipynb", handed_in(student="unknown-2"))
+    ids = {row.source: row.student_id for row in collect(pile, lessons, before=before)}
+    assert [ids[f"02_qkv ({number}).ipynb"] for number in (0, 1, 2)] == ["unknown-3", "unknown-1", "unknown-2"]
+    assert len(set(ids.values())) == 5
+    for number in (1, 2):
+        (pile / f"02_qkv ({number}).ipynb").unlink()
+    assert not {"unknown-1", "unknown-2"} & {row.student_id for row in collect(pile, lessons, before=before)}
+
+
+@pytest.mark.hostile
+def test_a_path_neither_acts_on_the_terminal_nor_turns_its_text(pile: Path, lessons: Path) -> None:
+    put(pile / "a\x9b2J\u202egnp.ann\u2066.ipynb", handed_in())
+    (row,) = collect(pile, lessons)
+    assert row.source == "a?2J?gnp.ann?.ipynb"
 
 
 NAMES = [
@@ -1688,3 +1842,284 @@ def test_too_much_code_or_pictures_cost_only_their_own_row(pile: Path, lessons: 
     rows = collect(pile, lessons)
     assert [row.status for row in rows] == ["unreadable", "unreadable", "ok"]
     assert "300,000 characters" in rows[0].reason and "20 MB" in rows[1].reason
+
+
+# --- files that ask for more than their share ---------------------------------------------------------------------------
+
+
+def listed(names: list[bytes]) -> bytes:
+    """A zip with one empty member that its directory lists under all these names."""
+    local = b"PK\3\4" + struct.pack("<HHHHHIIIHH", 20, 0, 0, 0, 33, 0, 0, 0, 1, 0) + b"a"
+    head = "<HHHHHHIIIHHHHHII"
+    entries = [
+        b"PK\1\2" + struct.pack(head, 20, 20, 0, 0, 0, 33, 0, 0, 0, len(name), 0, 0, 0, 0, 0, 0) + name
+        for name in names
+    ]
+    directory, count = b"".join(entries), min(len(names), 0xFFFF)
+    end = struct.pack("<HHHHIIH", 0, 0, count, count, len(directory), len(local), 0)
+    return local + directory + b"PK\5\6" + end
+
+
+def steps(function: Callable[..., Any], *arguments: Any) -> int:
+    """Lines of Python that a call runs, those of what it calls included."""
+    count = 0
+
+    def traced(frame: Any, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        function(*arguments)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.hostile
+def test_a_zip_member_without_a_name_is_a_row(pile: Path, lessons: Path) -> None:
+    (pile / "s1").mkdir()
+    (pile / "s1" / "hw.zip").write_bytes(listed([b"", b".", b"folder/"]))
+    put(pile / "s2" / "02_qkv.ipynb", handed_in())
+    rows = collect(pile, lessons)
+    assert [(row.student_id, row.reason) for row in rows[:2]] == [("s1", "It has no name.")] * 2
+    assert (len(rows), rows[2].status) == (3, "ok")
+
+
+@pytest.mark.hostile
+def test_what_nobody_has_thought_of_costs_only_its_own_row(
+    pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trip(function: Callable[[Any], Any], over: bytes) -> Callable[[Any], Any]:
+        def tripping(value: Any) -> Any:
+            if over in str(value).encode():
+                raise LookupError
+            return function(value)
+
+        return tripping
+
+    monkeypatch.setattr(drafts, "_notebook_cells", trip(drafts._notebook_cells, b"odd cell"))
+    monkeypatch.setattr(pile_module, "member_name", trip(pile_module.member_name, b"odd name"))
+    odd = handed_in()
+    odd["cells"].append(code("odd cell"))
+    put(pile / "s1" / "02_qkv.ipynb", odd)
+    put(pile / "s2" / "02_qkv.ipynb", handed_in())
+    zipped(pile / "s3.zip", {"odd name.ipynb": handed_in()})
+    first, second, third = collect(pile, lessons)
+    assert (first.status, first.reason) == ("unreadable", "It cannot be read (LookupError).")
+    assert second.status == "ok"
+    assert third.reason.startswith("It is not a zip file, or a damaged one")
+
+
+@pytest.mark.hostile
+def test_thousands_of_names_in_one_zip_are_one_row_and_the_others_are_read(
+    tmp_path: Path, pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pile_module, "COUNT_LIMIT", 400)
+    inner = {"i.zip": listed([b"a.pdf"] * 1000)}
+    for name in ("eve", "eve/more"):
+        (pile / name).mkdir(parents=True, exist_ok=True)
+        zipped(pile / name / "hw.zip", inner)
+    (pile / "vic").mkdir()
+    zipped(pile / "vic" / "hw.zip", {"02_qkv.ipynb": handed_in()})
+    assert (pile / "eve" / "hw.zip").stat().st_size < (pile / "vic" / "hw.zip").stat().st_size  # so it is read first
+    rows = collect(pile, lessons)
+    assert [row.status for row in rows if row.student_id == "vic"] == ["ok"]
+    many = [row.reason for row in rows if "eve/hw.zip" in row.source]
+    assert many.count("It is a .pdf file, not a notebook.") == 24  # a quarter of a quarter, the zip itself counted
+    assert many.count("It holds more files than are read of one zip.") == 1 and len(many) == 25
+
+
+@pytest.mark.hostile
+def test_the_class_page_takes_many_files_of_one_student_one_by_one() -> None:
+    """Twice the files are twice the work."""
+
+    def records(count: int) -> list[Record]:
+        sources = [f"eve/{n}.pdf" for n in range(count)]
+        return [Record("eve", "Eve", "02_qkv", "", source, "unreadable", "Odd.", "") for source in sources]
+
+    for function in (report.page_paths, lambda rows: report.things_to_look_at(rows, [])):
+        few, many = steps(function, records(200)), steps(function, records(400))
+        assert many < 2.2 * few
+
+
+@pytest.mark.hostile
+def test_the_zips_of_one_student_do_not_use_up_what_the_class_has(
+    tmp_path: Path, pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pile_module, "TOTAL_LIMIT", 8 * 2**20)
+    bomb = zipped(tmp_path / "i.zip", {f"{n}.ipynb": b" " * 2**18 for n in range(40)}).read_bytes()
+    for name in ("eve", "vic"):
+        (pile / name).mkdir()
+    for number in range(5):
+        zipped(pile / "eve" / f"{number}.zip", {"i.zip": bomb})
+    zipped(pile / "vic" / "hw.zip", {"02_qkv.ipynb": handed_in()})
+    assert (pile / "eve" / "0.zip").stat().st_size < (pile / "vic" / "hw.zip").stat().st_size  # so it is read first
+    rows = collect(pile, lessons)
+    assert [row.status for row in rows if row.student_id == "vic"] == ["ok"]
+    assert sum("more than the limit" in row.reason for row in rows) > 150
+
+
+@pytest.mark.hostile
+def test_a_long_list_of_members_is_not_read(
+    tmp_path: Path, pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = 0
+
+    class Counted(zipfile.ZipInfo):
+        def __init__(self, *arguments: Any) -> None:
+            nonlocal made
+            made += 1
+            super().__init__(*arguments)
+
+    zipped(pile / "eve.zip", {"i.zip": listed([b"._"] * 100_000)})
+    zipped(pile / "vic.zip", {"02_qkv.ipynb": handed_in()})
+    monkeypatch.setattr(zipfile, "ZipInfo", Counted)
+    eve, vic = collect(pile, lessons)
+    assert (eve.reason, vic.status) == ("The zip file lists too many members to be read.", "ok")
+    assert made < 10
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(("value", "count"), [("[]", 2_100_000), ("{}", 2_100_000), ('"ab"', 8_100_000)])
+def test_json_of_millions_of_values_is_not_parsed(value: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = ",".join([value] * count)
+    data = f'{{"nbformat":4,"cells":[],"metadata":{{"x":[{values}]}}}}'.encode()
+    monkeypatch.setattr(drafts.json, "loads", lambda *_, **__: pytest.fail("parsed"))
+    assert "too many values" in read_draft(File(("a.ipynb",), None, data)).problem
+
+
+ALIASES = "#   a0: &a0 [x,x]\n#   a1: &a1 [*a0,*a0]\n"
+HEADER = f"# ---\n# jupyter:\n{ALIASES}# ---\n"
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    "header",
+    [HEADER, "#!/usr/bin/python\n" + HEADER, HEADER * 3, "#\x0c" + HEADER, HEADER.replace("# -", "#-")],
+    ids=["alone", "with a shebang", "three", "behind a form feed", "without blanks"],
+)
+def test_nobody_s_yaml_is_parsed(header: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("yaml.safe_load", lambda *_: pytest.fail("parsed"))
+    draft = read_draft(File(("a.py",), None, f"{header}\n# %%\na = 1\n\n# %%\nb = 2\n".encode()))
+    assert (draft.problem, [cell.source for cell in draft.cells][-2:]) == ("", ["a = 1", "b = 2"])
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("a" * 300_001, "300,000 characters"),
+        ("a\n" * 5_001, "5000 lines"),
+        ("a\n\n" * 2_001, "2000 cells"),
+        ("# %%\n" * 2_001, "2000 cells"),
+        ("# In[1]:\na\n" * 2_001, "2000 cells"),
+    ],
+    ids=["characters", "lines", "paragraphs", "marks", "numbers"],
+)
+def test_a_script_that_is_none_is_not_taken_apart(script: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jupytext.reads", lambda *_, **__: pytest.fail("taken apart"))
+    assert words in read_draft(File(("a.py",), None, script.encode())).problem
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("mark", ["# + ", "#  + ", "# %% ", "# region "])
+def test_what_is_said_of_a_cell_of_a_script_is_short(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jupytext takes time with the square of its length."""
+    longest = []
+    reads = jupytext.reads
+    monkeypatch.setattr(
+        "jupytext.reads", lambda text, fmt: longest.append(max(map(len, text.split("\n")))) or reads(text, fmt)
+    )
+    draft = read_draft(File(("a.py",), None, (mark + "a=1 b=2 c=" * 20_000 + "\nx = 1").encode()))
+    assert draft.problem == "" and longest[0] <= drafts.MARK_LIMIT
+
+
+@pytest.mark.hostile
+def test_long_names_and_folders_in_folders_are_cut(tmp_path: Path, pile: Path, lessons: Path) -> None:
+    names = ["1" + "_123_123_" * 6600 + "\n.ipynb", "a/" * 30_000 + "02_qkv.ipynb"]
+    zipped(pile / "eve.zip", dict.fromkeys(names, handed_in()))
+    put(pile / "vic" / "02_qkv.ipynb", handed_in())
+    long, deep, fine = sorted(collect(pile, lessons), key=lambda row: row.source)
+    assert deep.reason == "It lies in too many folders." and deep.source.count("/") <= 41
+    assert len(long.source) <= 255 + len("eve.zip/")
+    assert (long.status, fine.status) == ("ok", "ok")
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("name", ["mimetype", "[Content_Types].xml"])
+def test_a_file_called_as_in_a_docx_does_not_make_the_class_one(tmp_path: Path, lessons: Path, name: str) -> None:
+    file = zipped(tmp_path / "p.zip", {"b1.ipynb": handed_in(student="b1"), name: b""})
+    assert sorted(row.status for row in collect(file, lessons)) == ["ok", "unreadable"]
+    with pytest.raises(CollectError, match="neither a folder nor a zip"):
+        collect(zipped(tmp_path / "p.docx", {name: b"", "word/document.xml": b"<x/>"}), lessons)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_notebook_with_a_name_of_litter_is_a_row(tmp_path: Path, pile: Path, lessons: Path, packed: bool) -> None:
+    work = [".ann/02_qkv.ipynb", "Thumbs.db/02_qkv.ipynb", "._cat.ipynb", ".dan.zip"]
+    litter = {
+        "__MACOSX/02_qkv.ipynb": handed_in(), "b/.ipynb_checkpoints/02_qkv.ipynb": handed_in(), ".git/config": b"x",
+        "._bob.ipynb": b"\0\5\x16\7\0\2", "._hw.zip": b"\0\5\x16\7\0\2", ".venv/lib/x.py": b"x = 1",
+    }  # fmt: skip
+    inner = zipped(tmp_path / "i.zip", {"02_qkv.ipynb": handed_in(student="b4")}).read_bytes()
+    notebooks = {name: handed_in(student=f"b{number}") for number, name in enumerate(work, start=1)}
+    members: dict[str, Any] = notebooks | {".dan.zip": inner} | litter
+    if packed:
+        rows = collect(zipped(tmp_path / "p.zip", members), lessons)
+    else:
+        for name, content in members.items():
+            (pile / name).parent.mkdir(parents=True, exist_ok=True)
+            (pile / name).write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        rows = collect(pile, lessons)
+    assert sorted(row.source.removesuffix("/02_qkv.ipynb") for row in rows) == sorted(
+        name.removesuffix("/02_qkv.ipynb") for name in work
+    )
+    assert {row.status for row in rows} == {"ok"}
+
+
+def test_a_date_that_python_does_not_know(pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(pile / "s1" / "02_qkv.ipynb", handed_in())
+    status = os.stat_result([*os.lstat(pile / "s1" / "02_qkv.ipynb")[:7], 0, 300_000_000_000, 0])
+    monkeypatch.setattr(Path, "lstat", lambda path: status)
+    (row,) = collect(pile, lessons)
+    assert row.received == datetime(9999, 1, 1)
+
+
+# --- what is the course's own ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", ["nbconvert", "percent", "light", "Colab"])
+def test_the_course_s_lines_in_a_script_are_not_the_student_s(pile: Path, lessons: Path, style: str) -> None:
+    notebook = handed_in()
+    at = place(notebook, "answer-attend")
+    helper = "import math\n\n\ndef twice(x):\n    return 2 * math.floor(x)"
+    notebook["cells"].insert(at, code(helper))
+    (pile / "s1").mkdir()
+    (pile / "s1" / "02_qkv.py").write_text(as_script(nbformat.from_dict(notebook), style), encoding="utf-8")
+    (row,) = collect(pile, lessons)
+    found = "\n".join(own(row)).splitlines()
+    assert [line for line in found if line in helper.split("\n") and line] == [
+        line for line in helper.split("\n") if line
+    ]
+    assert not {line for line in found if line} & {*SETUP.split("\n"), *DEMO.split("\n"), "import torch"}
+    assert source_of(row, "answer-attend").rstrip() == RIGHT.format(name="attend")
+
+
+@pytest.mark.hostile
+def test_a_notebook_that_was_rebuilt_is_rebuilt_as_it_is(lessons: Path) -> None:
+    """Also where the student's own cells look like the grader's words, like answers or like the course's."""
+    frame = load_frames(lessons)["02_qkv"]["en"]
+    sources = [
+        "# Answered in the cell of attend.", DEMO, 'check("attend", attend)', "attend = attend", "import math",
+        STUB.format(name="attend"), WRONG.format(name="attend"), "def attend(q, k, v):\n    return 1", 'answer_02_q1 = "c"',
+    ]  # fmt: skip
+    for at in range(len(handed_in()["cells"])):
+        notebook = handed_in()
+        notebook["cells"][at:at] = [code(source, id=f"own-{n}") for n, source in enumerate(sources)]
+        first = rebuild(frame, read_draft(File(("a.ipynb",), None, json.dumps(notebook).encode())).cells).notebook
+        saved = read_draft(File(("a.ipynb",), None, nbformat.writes(first).encode())).cells
+        again = rebuild(frame, saved, kept=True).notebook
+        assert [(cell.id, cell.source) for cell in again.cells] == [(cell.id, cell.source) for cell in first.cells]

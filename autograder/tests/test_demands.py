@@ -1,8 +1,11 @@
 """What a case may ask for besides values: classes, exceptions, lists, a dtype, an angle's rounding, little memory."""
 
+import base64
+import json
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -10,8 +13,9 @@ from torch import Tensor, nn
 from autograder.cases import calls
 from autograder.exercise import Case, CaseResult, Draw, Exercise, Mistake, Verdict
 from autograder.judging import decide, guards_of
-from autograder.observe import observe
+from autograder.observe import Call, observe
 from autograder.text import both
+from autograder.watch import UNSEEN
 from autograder.wire import dumps, loads
 
 LABEL = both("a case", "一種情況")
@@ -377,6 +381,104 @@ def test_too_much_memory_is_named(answer: Callable[..., Tensor], mistake: str | 
     assert verdict.passed == (answer is attention) and verdict.mistake == mistake
     if mistake:
         assert "right numbers, too much memory" in only(verdict).difference["en"]
+
+
+def matrix_in_numpy(q: Tensor, k: Tensor) -> Tensor:
+    rows, keys = (np.array([float(number) for number in x.flatten()]).reshape(x.shape) for x in (q, k))
+    scores = np.exp(rows @ keys.T)
+    return torch.tensor(scores / scores.sum(-1, keepdims=True) @ keys, dtype=q.dtype)
+
+
+@pytest.mark.hostile
+def test_too_much_memory_in_numpy_is_too_much() -> None:
+    case = Case("c", LABEL, lambda d: (d.normal(400, 2), d.normal(600, 2)), meter=400 * 600 // 2)
+    verdict = verdict_on(exercise_of(attention, case), matrix_in_numpy)
+    assert "right numbers, too much memory" in only(verdict).difference["en"]
+    assert verdict_on(exercise_of(attention, case), attention).passed
+
+
+# ----------------------------------------------------------------------------------- an answer that goes on afterwards
+
+
+class Later:
+    """What an answer leaves behind; whoever looks at it runs its code."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.x = x
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        self.x.copy_(torch.softmax(self.x, -1))
+        return Tensor
+
+
+@pytest.mark.hostile
+def test_what_an_answer_leaves_in_its_arguments_is_not_asked_what_it_is() -> None:
+    def appends(items: list[Any], x: Tensor) -> Tensor:
+        items[0] = Later(x)
+        return x
+
+    call = Call(([torch.ones(2)], torch.zeros(4)))
+    seen = observe(appends, call, forbidden=("torch.softmax",))
+    assert seen.changed_inputs == ("0",) and torch.equal(seen.value, torch.zeros(4))
+
+
+@pytest.mark.hostile
+def test_a_backward_pass_of_its_own_changes_no_value() -> None:
+    box: list[Tensor] = []
+
+    class Late(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            box[0].data.fill_(7.0)
+            return 2 * grad
+
+    def answer(x: Tensor) -> Tensor:
+        box[:] = [Late.apply(x)]  # type: ignore[no-untyped-call]
+        return box[0]
+
+    seen = observe(answer, Call((torch.ones(3),), cotangents=(torch.ones(3),)), forbidden=("torch.softmax",))
+    assert seen.gradients is not None and torch.equal(seen.value, 2 * torch.ones(3)) and box[0][0] == 7
+
+
+# What runs after an answer, by the names that a student can give to something else.
+AFTERWARDS = {
+    "torch": "initial_seed get_rng_state get_default_dtype is_grad_enabled equal set_grad_enabled",
+    "torch.Tensor": "clone detach cpu contiguous reshape view numel numpy permute is_contiguous stride to",
+    "torch.autograd": "grad",
+    "json": "dumps",
+    "base64": "b64encode",
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    "where, name", [(where, name) for where, names in AFTERWARDS.items() for name in names.split()]
+)
+def test_what_is_used_afterwards_was_bound_before(where: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of the modules are set anew while the answer runs; nothing of that is called."""
+    called: list[str] = []
+    modules = {"torch": torch, "torch.Tensor": Tensor, "torch.autograd": torch.autograd, "json": json, "base64": base64}
+
+    def patching(x: Tensor) -> Tensor:
+        y = (2 * x).mT
+        monkeypatch.setattr(modules[where], name, lambda *args, **kwargs: called.append(name))
+        return y
+
+    call = Call((torch.ones(2, 3),), cotangents=(torch.ones(3, 2),))
+    seen = observe(patching, call, forbidden=("torch.softmax",))
+    text = dumps(seen)
+    monkeypatch.undo()
+    assert called == []
+    back = loads(text)
+    if back.forbidden:  # torch announces its own method by the name that is no longer its own
+        assert back.error is not None and back.forbidden[0].name.endswith(UNSEEN)
+        return
+    assert torch.equal(back.value, torch.full((3, 2), 2.0)) and torch.equal(back.gradients[0], torch.full((2, 3), 2.0))
 
 
 # --------------------------------------------------------------------------------- more digits than the inputs have

@@ -1,23 +1,35 @@
 """A forbidden call is seen while the answer runs and in its source; an allowed one never is."""
 
 import contextlib
+import copy
+import inspect
+import io
 import re
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+from tqdm import tqdm
 
 from autograder import get
 from autograder.guard import forbidden_in_source
+from autograder.judging import forbidden_sentence
 from autograder.pipeline.authoring import load_lesson, solved_notebook
 from autograder.pipeline.glossary import findings
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python
-from autograder.unusual import TANGLED, said, unusual_in_source
-from autograder.watch import ForbiddenCall, Sighting, find, set_trap, watch
+from autograder.tests.right_answers import RIGHT
+from autograder.unusual import TANGLED, Rank, Seen, said, unusual_in_source
+from autograder.watch import UNSEEN, ForbiddenCall, Sighting, find, set_trap, watch
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 x = torch.ones(1, 2, 3)
@@ -185,7 +197,7 @@ UNUSUAL = {
     "import autograder as A\nA.state.send({})": "autograder.state.send",
     "__import__('sys').modules": "__import__",
     "import sys\nsys.modules['autograder.observe'].watch = 1": "sys.modules",
-    "import gc\ngc.get_objects()": "import gc",
+    "import gc\ngc.get_objects()": "gc.get_objects",
     "F.scaled_dot_product_attention(q, q, q)": SDPA,
     "exec('1')": "exec",
     "getattr(torch, '_soft' + 'max')": "getattr",
@@ -262,7 +274,7 @@ ROUTES = {
     "as_subclass": "q.as_subclass(T)",
     "dlpack": "class W:\n    def __dlpack__(self): pass",
     "dlpack of torch": "from torch.utils.dlpack import to_dlpack",
-    "a thread": "import asyncio",
+    "a thread": "import asyncio\nasyncio.run(asyncio.to_thread(f, 1))",
     "a file of one's own": "open('tools.py', 'w').write('')",
     "a path": "from pathlib import Path\nPath('t').write_text('')",
     "a file, any mode": "open('tools', mode=m)",
@@ -312,17 +324,66 @@ ROUTES = {
     "a graph of torch": "torch.export.export(M(), (x,))",
     "pandas runs a text": "frame.query('@f(a)')",
     "a magic with options": "%timeit -n1 -r 1 -q with torch._C.DisableTorchFunction(): pass",
-    "a magic of two lines": "%%timeit -n1 import gc\npass",
+    "a magic of two lines": "%%timeit -n1 import ctypes\npass",
     "a magic whose code is none": "%time with",
-    "a magic in a magic in a magic": "%time %time %time %time import gc",
+    "a magic in a magic in a magic": "%time %time %time %time import ctypes",
     "a magic that runs a file": "%run tools.py",
     "a magic that writes a file": "%prun -T tools.py x = 1",
-    "many magics": "%time 0\n" * 51 + "%time import gc",
+    "many magics": "%time 0\n" * 51 + "%time import ctypes",
     "a name of torch set anew": "torch.allclose = torch.equal = lambda *a: True",
     "a name of numpy set anew": "np.allclose: object = f",
     "a method of torch set anew": "T = torch.Tensor\nT.__eq__ = f",
     "a built-in set anew": "import builtins as b\nb.print, x = f, 1",
     "a name of the course set anew": "import autograder\nfor autograder.check in (f,): pass",
+    "a class made by type()": "T = type('T', (torch.Tensor,), {u + 'torch_function' + u: f})",
+    "type as a value": "make = type",
+    "a class of torch by another name": "B = torch.Tensor\nclass T(B):\n    pass",
+    "a class of torch, imported": "from torch import Tensor as B\nclass T(B):\n    pass",
+    "a progress bar of one's own": "from tqdm import tqdm\nclass Bar(tqdm):\n    def refresh(self): f()",
+    "a list of one's own": "class P(list):\n    def __len__(self): return f()",
+    "a comparison of one's own": "class P:\n    def __lt__(self, other): return f()",
+    "a name given to a dunder": "class P:\n    __eq__ = f",
+    "attributes by a pattern": "match x:\n    case Kind(g):\n        g(-1)",
+    "a setting in a dictionary": "G(m, **{'n_jobs': 2})",
+    "a setting in a dictionary, elsewhere": "how = {'n_jobs': 2}\nG(m, **how)",
+    "a setting by a computed name": "G(m, **{f'n_{jobs}': 2})",
+    "open by another name": "o = open\no('x', 'w')",
+    "open with a dictionary": "open('x', **{'mode': 'w'})",
+    "a log file": "import logging\nlogging.basicConfig(filename='einops' + suffix)",
+    "everything of scipy": "from scipy.special import *",
+    "everything of torch.nn": "from torch.nn import *",
+    "IPython's shell, imported": "from IPython import get_ipython as g\ng().run_line_magic('time', f'x')",
+    "IPython's shell": "import IPython\nIPython.get_ipython().input_transformers_cleanup.append(f)",
+    "IPython's frames": "import IPython\nIPython.extract_module_locals(1)",
+    "numpy measures a text": "np.testing.measure(text)",
+    "threads of numpy": "from numpy import testing\ntesting.run_threaded(f, 1)",
+    "torch calls back": "F.handle_torch_function(f, (x,), x)",
+    "torch calls back, a loss": "nn.TripletMarginWithDistanceLoss(distance_function=f)",
+    "torch calls back, a condition": "torch.cond(p, f, g, (x,))",
+    "a module below as a value": "ask(torch.nn.functional, x)",
+    "a module below by another name": "net = nn.functional",
+    "a module of an import elsewhere": "def ask(n): return n\nask(np)",
+    "torch through another module": "from course_lib import plots\nplots.torch.special",
+    "torch through itself": "F.torch.softmax",
+    "a name of Python's set anew": "import json\njson.dumps = f",
+    "a warning of one's own": "import warnings\nwarnings.showwarning = f",
+    "a class of a package set anew": "from tqdm import tqdm\ntqdm.monitor_interval = 0.1",
+    "braces in a magic": "%who {box.append(torch.softmax)}",
+    "braces in a setting": "%env A={f()}",
+    "braces behind a cell magic": "%%html {f()}\n<b>x</b>",
+    "code in %config": "%config InteractiveShell.colors = f() or 'NoColor'",
+    "an extension that is any module": "%load_ext torch.nn.attention.flex_attention",
+    "an own attribute called like torch's": "class Box:\n    def keep(self):\n        self.DisableTorchFunction = None\n"
+    "def ask(self): return self.DisableTorchFunction",
+    "an own attribute called like a dunder": "class Box:\n    def keep(self):\n        self.__globals__ = None\n    def ask(self): return self.__globals__",
+    "a method called by its class": "class Box:\n    get_field = None\n    DisableTorchFunction = 0\n"
+    "    def ask(self): return self.DisableTorchFunction\nBox.ask(torch_c)",
+    "a method taken out of its class": "class Box:\n    DisableTorchFunction = 0\n    def ask(self): return self.DisableTorchFunction\n    keep.append(ask)",
+    "a finished convolution": "F.conv_transpose2d(A[:, :, None, None], B[:, :, None, None])",
+    "a finished cell": "torch.gru_cell(x, h, w, u, b)",
+    "in place": "c.addmm_(a, b)",
+    "annotations as texts, by inspect": "import inspect\ninspect.signature(f, eval_str=True)",
+    "frames by a traceback": "import traceback\nfor frame, line in traceback.walk_stack(None): pass",
     "many magics inside of a function": "def f():\n    %time with x: pass\n" + "%time 0\n" * 51,
 }  # fmt: skip
 
@@ -356,16 +417,36 @@ HONEST = [
     "m = torch.load('model.pt', map_location='cpu', weights_only=True)\na = np.load('a.npy')",
     "import datetime\nprint(datetime.datetime.now(), datetime.time(1))\nfrom pathlib import Path\nPath('.').resolve()",
     "from autograder import check, judge, names\nprint(judge('attend', attend).points, names())",
-    "text = 'a' + 'b' + '.' + 'c'\nprint('torch.' + 'nn')\nframe.query('loss < 1')",
+    "text = 'a' + 'b' + '.' + 'c'\nprint('torch.' + 'nn')",
     "x.requires_grad = True\nlayer.weight.data = x\nx.grad = None\nself.torch = 1\nplt.rcParams['a'] = 1",
-    "@property\ndef value(self): return 1\nnames = ['a']\nstart = time.time()",
+    "@property\ndef value(self): return 1\nnames = ['a']\nimport time\nstart = time.time()",
+    "class Head(nn.Module):\n    def __init__(self, n, h):\n        super().__init__()\n"
+    "        self.query = nn.Linear(n, h)\n        self.register_buffer('history', torch.ones(n))\n"
+    "    def forward(self, x):\n        return self.query(x) * self.history[:2]",
+    "class A:\n    def __repr__(self): return f'{self.__class__.__name__}()'",
+    "from types import SimpleNamespace\ncfg = SimpleNamespace(n_embd=4, heads=2)\nprint(cfg.n_embd, type(cfg).__name__)",
+    "import gc, inspect, traceback, timeit\ngc.collect()\nprint(inspect.signature(f))\nstart = timeit.default_timer()\n"
+    "try:\n    f()\nexcept Exception:\n    traceback.print_exc()",
+    "from dataclasses import dataclass\n@dataclass\nclass Sizes:\n    n_embd: int = 4\nsizes = Sizes(n_embd=2)\nprint(sizes.n_embd)",
+    "from collections import namedtuple\nQKV = namedtuple('QKV', 'first_q first_k')\nprint(QKV(1, 2).first_q)",
+    "class Exp(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        ctx.save_for_backward(x)\n        return x\n"
+    "    @staticmethod\n    def backward(ctx, g):\n        (x,) = ctx.saved_tensors\n        return g * x\nExp.apply(x)",
+    "import math, time, random\nmath.dist([1], [2])\ntime.perf_counter()\nrandom.gauss(0, 1)",
+    "def plain(f):\n    return f\n@plain\ndef g(x):\n    return x",
+    "match n:\n    case int():\n        pass\n    case 'a' | 'b':\n        pass",
+    "kinds = [type(v) == int for v in x]\nsame = type(x)([1])",
+    "import matplotlib.pyplot as plt, matplotlib.ticker as ticker\nplt.gca().xaxis\nticker.MaxNLocator(3)".replace(
+        ".xaxis", ""
+    ),
+    "%config InlineBackend.figure_format = 'retina'\n%env A=1",
+    "%%html\n<style> .a { color: red } </style>",
 ]
 
 
 def test_a_name_set_anew_is_listed_with_its_line():
     source = "import torch\ntorch.allclose = torch.equal = lambda *a: True\n"
     assert unusual_in_source(source, scratch=True) == [
-        Sighting("torch.allclose = …", 2), Sighting("torch.equal = …", 2),
+        Seen(Rank.BACK_DOOR, 2, "torch.allclose = …"), Seen(Rank.BACK_DOOR, 2, "torch.equal = …"),
     ]  # fmt: skip
 
 
@@ -376,7 +457,7 @@ def test_what_is_listed_is_said_in_both_languages():
     assert len(names) > 80 and TANGLED in names
     for name in names:
         assert said(name)["en"] == name
-        words = re.fullmatch(r"import \S+|[\w.]+ = …|%?[\w.]+|%", name) is None
+        words = re.fullmatch(r"import \S+|[\w.]+ = …|%?[\w.]+|%|@\w+|case \w+\(…\)", name) is None
         assert (re.search("[\u3400-\u9fff]|「", said(name)["zh-TW"]) is not None) == words, name
         assert not findings(said(name)["zh-TW"]), name
     assert said("a subclass of Tensor")["zh-TW"] == "Tensor 的子類別"
@@ -401,8 +482,8 @@ def test_what_python_refuses(source, refused):
 
 @pytest.mark.parametrize("source", HONEST)
 def test_what_honest_notebooks_use_is_not_listed(source):
-    known = ["softmax"] if "hint" in source else []
-    assert unusual_in_source(source, ["torch.softmax", "torch.nn.functional.softmax", SDPA], known, scratch=True) == []
+    others = ["def softmax(x, dim):\n    return x"] if "hint" in source else []
+    assert unusual_in_source(source, ["torch.softmax", "torch.nn.functional.softmax", SDPA], others, scratch=True) == []
 
 
 def test_no_solved_lesson_is_listed():
@@ -411,6 +492,66 @@ def test_no_solved_lesson_is_listed():
             name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("answer-")
             if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
                 assert unusual_in_source(cell.source, get(name).forbidden) == [], name
+
+
+def test_no_right_answer_is_listed():
+    for name, answers in RIGHT.items():
+        for answer in filter(callable, answers):
+            source = inspect.getsource(answer)
+            around = Path(inspect.getsourcefile(answer) or "").read_text("utf-8")
+            assert unusual_in_source(source, get(name).forbidden, [around]) == [], name
+
+
+# A language model in own cells: its names are the student's own.
+NANO_GPT = """
+from dataclasses import dataclass
+class Attention(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.c_attn = nn.Linear(config.n_embd, 3 * config.n_embd, bias=config.bias)
+        self.n_head = config.n_head
+        self.register_buffer("tri", torch.tril(torch.ones(config.block_size, config.block_size)))
+    def forward(self, x):
+        B, T, C = x.size()
+        q, k, v = self.c_attn(x).split(C, dim=2)
+        att = (q @ k.transpose(-2, -1)) / math.sqrt(k.size(-1))
+        return F.softmax(att.masked_fill(self.tri[:T, :T] == 0, float("-inf")), dim=-1) @ v
+@dataclass
+class Config:
+    block_size: int = 16
+    n_head: int = 2
+    n_embd: int = 32
+    bias: bool = True
+class GPT(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.transformer = nn.ModuleDict(dict(wte=nn.Embedding(65, config.n_embd), h=nn.ModuleList([Attention(config)])))
+        self.lm_head = nn.Linear(config.n_embd, 65, bias=False)
+        self.transformer.wte.weight = self.lm_head.weight
+        self.apply(self._init_weights)
+    def _init_weights(self, module):
+        if isinstance(module, nn.Linear):
+            torch.nn.init.normal_(module.weight, mean=0.0, std=0.02)
+    def forward(self, idx, targets):
+        x = self.transformer.h[0](self.transformer.wte(idx))
+        return F.cross_entropy(self.lm_head(x).view(-1, 65), targets.view(-1), ignore_index=-1)
+"""
+TRAINS = """
+model = GPT(Config(n_head=2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step in range(10):
+    loss = model(x, y)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+print(model.transformer.h[0].c_attn.weight.shape, loss.item())
+"""
+
+
+def test_a_whole_model_of_one_s_own_is_not_listed():
+    for source in (NANO_GPT, TRAINS):
+        assert unusual_in_source(source, get("MultiHeadAttention").forbidden, [NANO_GPT, TRAINS], scratch=True) == []
 
 
 # ------------------------------------------------------------------------------------------------- what the answer reaches
@@ -501,6 +642,32 @@ def test_a_method_of_a_class_of_one_s_own_is_not_torch_s():
     assert forbidden_in_source(use, ["torch.Tensor.softmax"], answers=["softmax"])
 
 
+@pytest.mark.hostile
+def test_an_own_class_does_not_hide_what_another_function_asks_of_its_self():
+    own = "class Box:\n    def keep(self):\n        self.softmax = None\n    def softmax(self, x): return x\n"
+    use = "def ask(self, dim):\n    return self.softmax(dim)\ndef softmax(x, dim):\n    return ask(x, dim)"
+    for source, context in ((own + use, ""), (use, own)):
+        assert forbidden_in_source(source, ["torch.Tensor.softmax"], context, ["softmax"]) == [
+            Sighting("torch.Tensor.softmax", source.split("\n").index("    return self.softmax(dim)") + 1)
+        ]
+        assert "softmax" in [seen.name for seen in unusual_in_source(source, ["torch.Tensor.softmax"], [context])]
+    child = "class Child(Box):\n    def f(self, x): return [self.softmax(v) for v in x]\nsoftmax = Child().f"
+    assert forbidden_in_source(child, ["torch.Tensor.softmax"], own, ["softmax"]) == []
+
+
+def test_a_helper_written_after_a_look_at_the_built_in_is_the_helper():
+    look, helper = (
+        "normed = F.layer_norm\nnormed(x, (3,))\n",
+        "def normed(x):\n    return x - x.mean(-1, keepdim=True)\n",
+    )
+    answer = "def layer_norm(x):\n    return normed(x)"
+    forbidden = ["torch.nn.functional.layer_norm"]
+    assert forbidden_in_source(answer, forbidden, look + helper, ["layer_norm"]) == []
+    for context in (helper + look, look, look + "if late:\n    " + helper.replace("\n    ", "\n        "),
+                    look + "@again\n" + helper, helper + "def f():\n    global normed\n    normed = F.layer_norm\n" + helper):  # fmt: skip
+        assert forbidden_in_source(answer, forbidden, context, ["layer_norm"]), context
+
+
 LOOKING = [
     "print(y.grad_fn)",
     "if y.grad_fn: pass",
@@ -589,7 +756,7 @@ class BelowIt(ForItself):
 
 
 BLIND = {
-    "apply_": lambda: torch.zeros(1).apply_(float),
+    "apply_": lambda: torch.zeros(1).apply_(lambda v: v),
     "map_": lambda: torch.zeros(1).map_(torch.zeros(1), lambda a, b: a),
     "an own __torch_function__": lambda: torch.zeros(1).as_subclass(ForItself).abs(),
     "an inherited one": lambda: torch.zeros(1).as_subclass(BelowIt).abs(),
@@ -612,3 +779,234 @@ def test_parameters_and_modules_are_no_such_thing():
         nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3)).apply(lambda m: m)(x).sum().backward()
         nn.Parameter(x) * 2
     assert seen == []
+
+
+# ---------------------------------------------------------------------------------------- what torch would call back
+
+
+def hidden() -> torch.Tensor:
+    """What the watch forbids below, called where torch announces nothing."""
+    return torch.softmax(x, -1)
+
+
+class Compares:
+    def __lt__(self, other):
+        hidden()
+        return False
+
+    def __le__(self, other):
+        return True
+
+
+class Text(str):
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        hidden()
+        return str.__eq__(self, other)
+
+
+class Counted(list):
+    def __len__(self):
+        hidden()
+        return 1
+
+
+class Memo(dict):
+    def get(self, *args):
+        hidden()
+        return dict.get(self, *args)
+
+
+class Index:
+    def __index__(self):
+        hidden()
+        return 0
+
+
+class Measured(torch.Tensor):
+    def dim(self):
+        hidden()
+        return 3
+
+
+class Far(nn.Module):
+    def forward(self, a, b):
+        hidden()
+        return (a - b).sum(-1)
+
+
+class Answers:
+    def far(self, a, b):
+        hidden()
+        return (a - b).sum(-1)
+
+    def __call__(self, a, b):
+        return self.far(a, b)
+
+
+class Saying(type(torch.Tensor)):  # type: ignore[misc]
+    def __hash__(cls):
+        hidden()
+        return 1
+
+
+def with_method_of_its_own() -> torch.Tensor:
+    y = x.clone()
+    y.dim = lambda: hidden().dim()  # type: ignore[method-assign]
+    return y
+
+
+TORCH_FUNCTION = type("T", (torch.Tensor,), {"__torch_function__": lambda *args, **kwargs: hidden()})
+CALLED_BACK = {
+    "handle_torch_function": lambda: F.handle_torch_function(lambda t: hidden(), (x,), x),
+    "an operator": lambda: F.handle_torch_function(torch.Tensor.softmax, (x,), x, -1),
+    "a bound method of a tensor": lambda: F.handle_torch_function(x.softmax, (x,), -1),
+    "a function that torch has made": lambda: F.handle_torch_function(torch.no_grad()(hidden), (x,)),
+    "a distance": lambda: F.triplet_margin_with_distance_loss(x, x, x, distance_function=Answers().__call__),
+    "a bound method": lambda: F.triplet_margin_with_distance_loss(x, x, x, distance_function=Answers().far),
+    "an object that is called": lambda: F.triplet_margin_with_distance_loss(x, x, x, distance_function=Answers()),
+    "a module": lambda: F.triplet_margin_with_distance_loss(x, x, x, distance_function=Far()),
+    "a module of a module": lambda: nn.TripletMarginWithDistanceLoss(distance_function=Far())(x, x, x),
+    "a comparison": lambda: F.dropout(x, Compares()),  # type: ignore[arg-type]
+    "a text": lambda: F.interpolate(x, scale_factor=1, mode=Text("nearest")),
+    "a list": lambda: torch.as_tensor(Counted([1.0])),
+    "a list in a list": lambda: torch.tensor([[1.0], Counted([1.0])]),
+    "an array of objects": lambda: torch.ones(2)[np.array([Index()], dtype=object)],
+    "an index": lambda: x[Index()],
+    "an index in a slice": lambda: x[Index() : 1],
+    "a memo": lambda: copy.deepcopy(x, Memo()),
+    "a subclass with a method": lambda: F.interpolate(x.as_subclass(Measured), scale_factor=1),
+    "a tensor with a method": lambda: F.interpolate(with_method_of_its_own(), scale_factor=1),
+    "a class that is hashed": lambda: torch.abs(x.as_subclass(Saying("S", (type(x),), {}))),
+    "a plain function for all": lambda: torch.abs(x.as_subclass(TORCH_FUNCTION)),
+    "a branch": lambda: torch.cond(torch.tensor(True), lambda a: hidden(), lambda a: a, (x,)),
+    "a loop": lambda: torch.while_loop(lambda i: i < 1, lambda i: (i + hidden().shape[0],), (torch.tensor(0),)),
+    "a hook": lambda: x.clone().requires_grad_().register_hook(lambda g: hidden()),
+    "a thread": lambda: threading.Thread(target=hidden).start(),
+    "a pool": lambda: list(ThreadPoolExecutor(1).map(lambda _: hidden(), [0])),
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("call", CALLED_BACK.values(), ids=CALLED_BACK.keys())
+def test_what_torch_would_call_back_is_refused(call):
+    """Whatever the answer does with the exception: the sighting is there, and names the call."""
+    seen: list[Sighting] = []
+    with watch(["torch.softmax", "torch.Tensor.softmax"], seen), contextlib.suppress(Exception):
+        call()
+    assert seen and all(s.name.endswith(UNSEEN) or "softmax" in s.name for s in seen), seen
+    assert all(s.line > 0 for s in seen)
+
+
+def test_the_sentence_names_it_in_both_languages():
+    seen: list[Sighting] = []
+    with watch([SDPA], seen), contextlib.suppress(ForbiddenCall):
+        F.triplet_margin_with_distance_loss(x, x, x, distance_function=ours)  # type: ignore[arg-type]
+    said_of_it = forbidden_sentence(seen)
+    name = "torch.nn.functional.triplet_margin_with_distance_loss"
+    assert f"{name} (the watch cannot see into it) (line " in said_of_it["en"]
+    assert f"{name}（評分程式看不到它裡面執行了什麼）（第 " in said_of_it["zh-TW"]
+
+
+class Pair(NamedTuple):
+    k: torch.Tensor
+    v: torch.Tensor
+
+    @property
+    def length(self) -> int:
+        return self.k.shape[0]
+
+
+class Own(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3, 3))
+        self.w.kind = "decay"  # type: ignore[attr-defined]
+        self.note = object()
+        self.register_buffer("seen", torch.zeros(3))
+
+    def forward(self, x):
+        return x @ self.w + self.seen
+
+
+def copies():
+    return nn.ModuleList([copy.deepcopy(Own()) for _ in range(2)])[1](x)
+
+
+def trained():
+    model = nn.Sequential(Own(), nn.Dropout(0.1), nn.GELU())
+    model.apply(lambda m: nn.init.xavier_uniform_(m.w) if isinstance(m, Own) else None)
+    model.register_forward_hook(lambda module, given, out: out * 2)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(x).sum().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
+def loaded():
+    pairs = DataLoader(
+        TensorDataset(x[0], x[0]), 2, shuffle=True, collate_fn=lambda rows: Pair(*map(torch.stack, zip(*rows)))
+    )
+    return torch.cat(next(iter(pairs)))
+
+
+# What honest code does with functions, classes and objects of its own: torch's watcher is on while these run.
+SEEN_INTO = {
+    "copies of a module": copies,
+    "a training step": trained,
+    "a loader": loaded,
+    "a named tuple": lambda: torch.cat(Pair(x, x)).sum() + Pair(x, x).length,
+    "vmap": lambda: torch.vmap(lambda row: row.exp() / row.exp().sum())(x),
+    "jacrev": lambda: torch.func.jacrev(torch.sin)(x),
+    "a checkpoint": lambda: checkpoint(lambda a: a.exp(), x.clone().requires_grad_(), use_reentrant=False),
+    "map and reduce": lambda: torch.stack(list(map(torch.exp, x.unbind()))),
+    "numpy": lambda: torch.tensor(np.ones(3)) * np.float64(2) + x[np.array([0])],
+    "a device, a dtype": lambda: x.to(torch.device("cpu"), float).type(torch.DoubleTensor),
+    "indices of every kind": lambda: x[..., None, :2][[0]][torch.tensor([True])],
+    "an instance attribute": lambda: setattr(x.clone(), "calls", 3),
+    "a progress bar": lambda: sum(tqdm([1, 2], file=io.StringIO(), mininterval=0)),
+}
+
+
+@pytest.mark.parametrize("call", SEEN_INTO.values(), ids=SEEN_INTO.keys())
+def test_what_the_watch_sees_into_is_allowed(call):
+    seen: list[Sighting] = []
+    with watch([SDPA, "torch.nn.functional.hardswish"], seen):
+        call()
+    assert seen == []
+
+
+@pytest.mark.parametrize("call", [lambda row: torch.softmax(row, -1), lambda row: row.softmax(-1)])
+def test_a_function_for_vmap_is_seen_into(call):
+    seen: list[Sighting] = []
+    with watch(["torch.softmax", "torch.Tensor.softmax"], seen), pytest.raises(ForbiddenCall):
+        torch.vmap(call)(x)
+    assert len(seen) == 1 and not seen[0].name.endswith(UNSEEN)
+
+
+def test_what_was_compiled_before_is_seen_into():
+    row, twice = (torch.compile(f, backend="eager") for f in (lambda a: torch.softmax(a, -1), lambda a: a + a))
+    row(x)
+    seen: list[Sighting] = []
+    with watch(["torch.softmax"], seen), pytest.raises(ForbiddenCall):
+        assert torch.equal(twice(x), 2 * x)
+        row(x)
+    assert [s.name for s in seen] == ["torch.softmax"]
+
+
+def test_threads_of_others_go_on_while_an_answer_runs():
+    """A kernel starts some whenever it likes."""
+    seen: list[Sighting] = []
+    started, go = threading.Event(), threading.Event()
+
+    def elsewhere() -> None:
+        go.wait(10)
+        threading.Thread(target=started.set).start()
+
+    other = threading.Thread(target=elsewhere)
+    other.start()
+    with watch([SDPA], seen):
+        go.set()
+        other.join(10)
+    assert started.wait(10) and seen == []

@@ -3,6 +3,7 @@
 import csv
 import inspect
 import random
+import time
 import zipfile
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -229,7 +230,7 @@ def test_a_name_that_one_on_the_list_has_and_one_file_is_found() -> None:
     found = parse(text.encode(), "x")
     rows = {
         "one": record("張美麗", "張美麗", 3), "again": record("張美麗", "張美麗", 3, SCALE), "two on the list": record("林志豪", "林志豪", 3),
-        "two files": record("Ann_Lee", "Ann Lee", 3), "of one name": record("ann", "ann lee", 3),
+        "two files": record("Ann_Lee", "Ann Lee", 3), "of one name": record("Lee_Ann", "Lee, Ann", 3),
         "by id": record("b08", "eve", 3), "and by name": record("Eve_Wu", "Eve Wu", 3),
         "typed other": record("Gus", "Gus", 3, typed="b99"), "other number": record("B11901099", "Hal Ito", 3),
     }  # fmt: skip
@@ -246,6 +247,24 @@ def test_a_name_that_one_on_the_list_has_and_one_file_is_found() -> None:
     of_canvas = parse(CANVAS.encode(), "x")
     of_canvas.find(alone)
     assert [row.listed for row in alone] == ["b02", ""], "Canvas's own list knows all of its numbers"
+
+
+@pytest.mark.hostile
+def test_a_name_that_is_typed_takes_no_folder_s_place() -> None:
+    """Two that type one name are nobody, as two folders are."""
+    found = parse(b"student_id,name\nb01,Ann Lee\nb02,Eve Wu\n", "x")
+    folder, typed = record("Ann_Lee", "Ann Lee", 3), record("zz", "Ann Lee", 3)
+    other_lesson, alone = record("zz", "Ann Lee", 3, SCALE), record("Ann_Lee", "Ann Lee", 3)
+    for rows, listed in (
+        ([folder, typed], ["b01", ""]),
+        ([typed, folder], ["", "b01"]),
+        ([folder, other_lesson], ["b01", "b01"]),
+        ([moodle("100077", "Ann Lee", 3), typed], ["b01", ""]),
+        ([typed, record("yy", "Ann Lee", 3)], ["", ""]),
+        ([folder, alone], ["b01", "b01"]),
+    ):
+        found.find(rows)
+        assert [row.listed for row in rows] == listed
 
 
 def test_students_are_called_as_on_the_list_and_canvas_has_no_test_student() -> None:
@@ -941,3 +960,21 @@ def test_what_is_short_is_no_pair() -> None:
     for made in letters:
         made.grades[0].name = "02_q1"
     assert similar.similar_pairs(letters) == [], "a letter is no code"
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("gap", ["\n ", " ", "\n", "\t\n"])
+def test_gaps_in_an_answer_cost_no_time_and_change_nothing(gap: str) -> None:
+    """Runs of white space would take the reader of the code the square of their length."""
+    begin = time.process_time()
+    assert similar.fingerprints(ENTROPY + gap * 20_000) == similar.fingerprints(ENTROPY)
+    assert time.process_time() - begin < 5
+    assert similar.fingerprints(ENTROPY.replace("\n", " \n\n")) == similar.fingerprints(ENTROPY)
+
+
+@pytest.mark.hostile
+def test_of_an_answer_without_end_the_beginning_is_looked_at() -> None:
+    begin = time.process_time()
+    many = "".join(f"x{i} = y + {i} * z({i})\n" for i in range(100_000))
+    assert len(similar.fingerprints(ENTROPY + many)) < similar.LONGEST
+    assert time.process_time() - begin < 5

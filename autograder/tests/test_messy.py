@@ -559,3 +559,11 @@ def test_a_messy_submission_gets_what_it_deserves(graded: Graded, name: str) -> 
 def test_every_file_of_the_class_has_its_row(graded: Graded) -> None:
     assert len(graded.files) == sum(1 + len(case.older) for case in MESS.values())
     assert len(graded.grades) == len(graded.records) == len(MESS)
+
+
+def test_a_script_lists_no_lines_of_the_course(graded: Graded) -> None:
+    """A script does not say where its cells end; what is the course's in it is not the student's."""
+    scripts = [name for name, case in MESS.items() if case.file.endswith(".py")]
+    assert len(scripts) == 3
+    for name in scripts:
+        assert graded.records[f"{shown(folder_of(name))}/{MESS[name].file}"].unusual == [], name

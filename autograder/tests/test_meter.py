@@ -1,5 +1,9 @@
 """The meter sees what is made and what is alive, and nothing else."""
 
+import tracemalloc
+
+import numpy as np
+import pytest
 import torch
 
 from autograder.meter import Meter
@@ -70,3 +74,55 @@ def test_what_is_hidden_in_an_argument_s_memory_counts():
         return torch.empty(0).set_(storage, before // 4, (N, M)).fill_(1.0)
 
     assert reading(hidden, torch.ones(N, D)).largest == N * M
+
+
+LONG, SHORT = 640, 500
+
+
+def by_numbers(x):
+    return np.array([float(number) for number in x.flatten()], dtype=np.float32).reshape(x.shape)
+
+
+def by_bytes(x):
+    return np.frombuffer(bytes(x.untyped_storage()), dtype=np.float32).reshape(x.shape)
+
+
+def in_python(q, k, v):
+    rows = [[float(q_i @ k_j) for k_j in k] for q_i in q]
+    return torch.tensor(rows) @ v
+
+
+def in_numpy(out):
+    def attention(q, k, v):
+        scores = out(q) @ out(k).T
+        np.exp(scores, out=scores)
+        scores /= scores.sum(-1, keepdims=True)
+        return torch.tensor(scores @ out(v))
+
+    return attention
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("answer", [in_numpy(by_numbers), in_numpy(by_bytes), in_python])
+def test_a_full_matrix_outside_of_torch_is_seen(answer):
+    seen = reading(answer, torch.randn(LONG, D), torch.randn(SHORT, D), torch.randn(SHORT, D))
+    assert seen.peak > LONG * SHORT // 2
+
+
+def test_reading_a_few_numbers_costs_nothing():
+    def rows(q, k):
+        best = [max(float(score) for score in k @ row) for row in q]
+        return torch.tensor(best)
+
+    assert reading(rows, torch.randn(N, D), torch.randn(M, D)).peak < 4 * N
+
+
+def test_who_traces_python_s_memory_at_home_may_go_on():
+    tracemalloc.start()
+    try:
+        reading(full, *tensors())
+        assert tracemalloc.is_tracing()
+    finally:
+        tracemalloc.stop()
+    reading(full, *tensors())
+    assert not tracemalloc.is_tracing()

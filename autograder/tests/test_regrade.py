@@ -23,7 +23,7 @@ from nbgrader.api import Gradebook
 from autograder import exercise as catalogue
 from autograder import get
 from autograder.pipeline import cluster, grading, report, sandbox
-from autograder.pipeline.bookkeeping import BookkeepingError
+from autograder.pipeline.bookkeeping import BookkeepingError, Books, by_hand
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.demo import SNIPPETS, cell_named, released, solutions
 from autograder.pipeline.earlier import Earlier, lessons_of
@@ -252,6 +252,85 @@ def test_a_lesson_that_one_hands_in_by_mistake_replaces_nobody_else_s(tmp_path: 
     ]
     assert kept(file("bob", LESSON), file("ann", LESSON)) == []
     assert lessons_of([*first, *others[:1]]) == (LESSON,) and lessons_of([]) == ()
+
+
+@pytest.mark.hostile
+def test_no_zip_full_of_ids_takes_a_lesson_away(tmp_path: Path) -> None:
+    """Three have handed in one lesson. In the next pile one student's zip holds that lesson too, under many ids."""
+
+    def file(student: str, lesson: str, hand: str = "") -> Submission:
+        made = Submission(
+            student, student, lesson, "en", "v0.1.0", f"{hand or student}/{student}-{lesson}.ipynb", None, "ok", ""
+        )
+        made.hand = hand
+        grading.new_record(made).save(grading.record_path(tmp_path, made))
+        return made
+
+    first = [file(student, LESSON) for student in STUDENTS]
+    report.write_files(tmp_path, first)
+    bogus = [file(f"x{number}", LESSON, "eve.zip") for number in range(40)]
+    second = [file(student, "03_sqrt_dk") for student in ("ann", "bob")]
+    before, lines = Earlier(tmp_path, grading.LESSONS), list[str]()
+    kept = before.besides([*second, file("eve", "03_sqrt_dk", "eve.zip"), *bogus], lines.append)[1]
+    assert [made.student_id for made in kept] == ["ann", "bob", "eve"] and not lines
+    assert [made.student_id for made in before.besides([*second, *bogus], lines.append)[1]] == ["ann", "bob", "eve"]
+    # A pile of the lesson itself: who is not in it has no row any more, and that is told.
+    assert before.besides([file("ann", LESSON), file("bob", LESSON)], lines.append)[1] == []
+    assert lines == ["02_qkv: 1 students who had a row before are not in this pile and have none any more"]
+
+
+@pytest.mark.hostile
+def test_a_newer_file_that_has_only_the_id_in_common_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def file(source: str, answer: str) -> Submission:
+        notebook = nbformat.reads(released(LESSON, "en"), as_version=4)
+        cell_named(notebook, "answer-attend").source = answer
+        return Submission("b01", "Ann", LESSON, "en", "v0.1.0", source, None, "ok", "", notebook)
+
+    before = Earlier(tmp_path, grading.LESSONS)
+    monkeypatch.setattr(before, "same_as", lambda new: file("02_qkv.ipynb", "attend = 1"))
+    named = replace(file("b01 v2/a.ipynb", "attend = 2"), claimant="b01 v2")
+    pile = [file("02_qkv (7).ipynb", "attend = 2"), file("02_qkv (8).ipynb", "attend = 1"), named]
+    assert [made.remark for made in before.newest(pile, lambda line: None)] == [
+        "The id alone says that it is the same student's, with other answers: 02_qkv.ipynb.", "", "",
+    ]  # fmt: skip
+
+
+def test_points_by_hand_are_for_the_answer_they_were_given_for(tmp_path: Path) -> None:
+    """They survive a regrade; with another text a written answer waits again, and code has the judge's points."""
+    lesson, books = "03_sqrt_dk", Books(tmp_path, grading.LESSONS)
+
+    def enter(written: str, entropy: str, key: str) -> Record:
+        notebook = nbformat.reads(released(lesson, "en"), as_version=4)
+        for cell in notebook.cells:
+            name = cell.metadata.get("nbgrader", {}).get("grade_id")
+            cell.source = {"03_w1": written, "answer-entropy": entropy}.get(name, cell.source)
+        made = Submission("ann", "Ann", lesson, "en", "v0.1.0", "ann.ipynb", None, "ok", "Read.", notebook)
+        record = grading.new_record(made, key)
+        books.enter(record, made)
+        assert made.remark == record.remark
+        return record
+
+    enter("A poor answer.", "entropy = 1", "1")
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as book:
+        book.find_grade("03_w1", lesson, lesson, "ann").manual_score = 0.0
+        book.find_grade("entropy", lesson, lesson, "ann").manual_score = 1.0
+        book.find_comment("answer-entropy", lesson, lesson, "ann").manual_comment = "Dear Ann"
+        book.db.commit()
+
+    def known() -> tuple[dict[str, float], dict[str, str]]:
+        found = by_hand(tmp_path / "gradebook.db", "ann", lesson)
+        return found.points, found.comments
+
+    assert enter("A poor answer.", "entropy = 1", "2").remark == ""
+    assert known() == ({"03_w1": 0.0, "entropy": 1.0}, {"entropy": "Dear Ann"})
+    told = "Points by hand were given for another answer and do not count: "
+    assert enter("A new one.", "entropy = 1", "3").remark == f"{told}03_w1 (0)."
+    assert known() == ({"entropy": 1.0}, {"entropy": "Dear Ann"})
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as book:
+        assert book.find_grade("03_w1", lesson, lesson, "ann").needs_manual_grade
+    assert enter("A new one.", "entropy = 2", "4").remark == f"{told}entropy (1)."
+    assert enter("A new one.", "entropy = 3", "5").remark == ""
+    assert known() == ({}, {"entropy": "On your earlier answer: Dear Ann"})
 
 
 def at(pile: Path, student: str, hour: int, snippets: dict[str, str]) -> None:

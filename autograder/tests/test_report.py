@@ -21,6 +21,7 @@ from autograder.pipeline.records import Change, Grade, Line, Listed, Record
 from autograder.pipeline.report import ReportError, read_back, write_reports
 from autograder.pipeline.sandbox import STOPS, Limits, stop_text
 from autograder.pipeline.similar import Pair
+from autograder.pipeline.tables import write_table
 from autograder.text import LANGUAGES, both
 
 LESSON = "02_qkv"
@@ -130,6 +131,25 @@ def test_files_tell_of_superseded_ones(a_class: Path) -> None:
         "The same student's s1.ipynb is graded instead.",
     ]
     assert len(rows) == 8
+
+
+@pytest.mark.hostile
+def test_no_cell_of_a_table_begins_within_another(tmp_path: Path) -> None:
+    """Not for a spreadsheet that splits at semicolons or tabs either."""
+    names = ["x;=cmd|' /C calc'!A0", "x\t=1+1", 'x"\t=1;"=2', "x\r\n=3"]
+    write_table(tmp_path / "own.csv", ["name", "points"], [[name, "1"] for name in names])
+    for delimiter in ",;\t":
+        with open(tmp_path / "own.csv", encoding="utf-8-sig", newline="") as file:
+            cells = [cell for row in csv.reader(file, delimiter=delimiter) for cell in row]
+        assert not [cell for cell in cells if cell.lstrip("\"',").startswith("=")], (delimiter, cells)
+    assert table(tmp_path / "own.csv")[1:] == [[name.replace("\t", " "), "1"] for name in names]
+
+
+def test_a_loss_is_a_number_in_quotes(tmp_path: Path) -> None:
+    write_table(tmp_path / "own.csv", ["gain"], [["-1.5"]], as_it_came=True)
+    assert (tmp_path / "own.csv").read_text("utf-8-sig").split() == ["gain", '"-1.5"']
+    write_table(tmp_path / "platform.csv", ["gain"], [["-1.5"]], as_it_came=True, quoted=False)
+    assert (tmp_path / "platform.csv").read_text("utf-8-sig").split() == ["gain", "-1.5"]
 
 
 @pytest.mark.hostile

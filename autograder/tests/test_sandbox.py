@@ -1,6 +1,7 @@
 """The wall and what stands behind it: hostile notebooks gain nothing, and cost nobody but themselves."""
 
 import os
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -25,11 +26,13 @@ from autograder.pipeline.grading import (
     seeds_for,
     unusual_lines,
 )
+from autograder.pipeline.needed import spare
 from autograder.pipeline.records import Record
 from autograder.pipeline.report import in_chinese
 from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
-from autograder.pipeline.worker import descendants
+from autograder.pipeline.worker import REFUSED, Spent, Watch, descendants
 from autograder.text import both
+from autograder.unusual import unusual_in_source
 from autograder.wire import dumps
 
 SHORT = Limits(cell_seconds=2.0, total_seconds=30.0)
@@ -433,8 +436,12 @@ def attend(q, K, V):
 """
     record = graded(attend=source)
     assert "scaled_dot_product_attention" in said(record) and "F as a value" in said(record)
-    if route in (BLINDING["apply_"], BLINDING["a subclass"]):
+    if route != BLINDING["a dispatch class"]:
         assert points(record) == {"relevance": 1.0, "attend": 0.0}
+        assert (
+            record.grades[1].status == "not allowed"
+            and "the watch cannot see into it" in record.grades[1].message["en"]
+        )
 
 
 def test_a_comparison_with_the_built_in_below_the_answer_costs_nothing() -> None:
@@ -524,22 +531,12 @@ f, off = r("torch.nn.functional.scaled_dot" + "_product_attention"), r("torch._"
 def attend(q, K, V):
     with off(): return f(q[None], K, V, scale=1.0)[0]
 """,
-    "a thread of IPython": """
-from IPython.lib.backgroundjobs import BackgroundJobManager
-from string import Formatter
-def attend(q, K, V):
-    f = Formatter().get_field("0.functional.scaled_dot" + "_product_attention", [torch.nn], {})[0]
-    job = BackgroundJobManager().new(f, q[None], K, V, kw={"scale": 1.0}, daemon=True)
-    job.join()
-    return job.result[0]
-""",
 }  # fmt: skip
 LISTED = {
     "a field of a format": "get_field",
     "a patched grader": "sys.modules",
     "an unpickled text": "numpy.load with more than a path",
     "an import by IPython": "import_item",
-    "a thread of IPython": "IPython.lib.backgroundjobs",
 }
 
 
@@ -548,8 +545,102 @@ LISTED = {
 def test_a_roundabout_call_is_listed(route: str) -> None:
     """It may have full points, so that these attacks are seen to work, but not without a line for the instructor."""
     record = graded(attend=ROUNDABOUT[route])
-    assert points(record) == FULL, record.grades[1].message
+    seen = route == "a thread of IPython"
+    assert points(record) == (FULL | {"attend": 0.0} if seen else FULL), record.grades[1].message
     assert LISTED[route] in said(record)
+
+
+HIDDEN = """
+import torch.nn.functional as F
+from string import Formatter
+sdpa = Formatter().get_field("0.functional.scaled_dot" + "_product_attention", [torch.nn], {})[0]
+def attend(q, K, V):
+    def far(*anything):
+        box.append(sdpa(q[None], K, V, scale=1.0)[0])
+        return q.sum()
+    class Compares:
+        def __lt__(self, other): far()
+        def __le__(self, other): return True
+    box = []
+    try:
+        ROUTE
+    except TypeError:
+        pass
+    return box[0]
+"""
+CALLED_BACK = {
+    "a thread of IPython": "from IPython.lib.backgroundjobs import BackgroundJobManager as M; M().new(far, daemon=True).join()",
+    "handle_torch_function": "F.handle_torch_function(far, (q,), q)",
+    "a distance": "F.triplet_margin_with_distance_loss(q, q, q, distance_function=far)",
+    "a comparison": "F.dropout(q, Compares())",
+    "a branch": "torch.cond(torch.tensor(True), far, far, (q,))",
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("route", CALLED_BACK.values(), ids=CALLED_BACK.keys())
+def test_what_is_called_back_out_of_sight_has_no_points(route: str) -> None:
+    record = graded(attend=HIDDEN.replace("ROUTE", route), limits=Limits(total_seconds=60.0))
+    assert points(record) == {"relevance": 1.0, "attend": 0.0} and record.grades[1].status == "not allowed"
+
+
+@pytest.mark.hostile
+def test_a_progress_bar_has_no_thread_that_redraws_it() -> None:
+    own = """
+import time
+from tqdm import tqdm
+class Bar(tqdm):
+    monitor_interval = 0.02
+    def refresh(self, *args, **kwargs):
+        while jobs: done.append(sdpa(*jobs.pop(), scale=1.0)[0])
+jobs, done = [], []
+bar = Bar(total=10**6, maxinterval=0.01, miniters=5)
+sdpa = torch.nn.functional.scaled_dot_product_attention
+"""
+    attend = """
+def attend(q, K, V):
+    jobs.append((q[None], K, V))
+    for _ in range(20):
+        bar.miniters, bar.last_print_t = 5, 0
+        time.sleep(0.01)
+    return done.pop()
+"""
+    assert points(graded(own=own, attend=attend)) == {"relevance": 1.0, "attend": 0.0}
+    bar = "import io\nfrom tqdm.auto import tqdm\n" + RIGHT["attend"].replace(
+        "return", "for _ in tqdm(range(3)): pass\n    return"
+    )
+    assert points(graded(attend=bar)) == FULL
+
+
+PATCHED = {
+    "torch.initial_seed": "def late():\n    finish()\n    return old()",
+    "torch.get_default_dtype": "def late():\n    finish()\n    return old()",
+    "torch.Tensor.clone": "def late(x, **how):\n    finish()\n    return old(x, **how)",
+    "torch.Tensor.contiguous": "def late(x):\n    finish()\n    return old(x)",
+    "json.dumps": "def late(*args, **how):\n    finish()\n    return old(*args, **how)",
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("name", PATCHED)
+def test_what_is_patched_does_not_finish_an_answer_after_the_watch(name: str) -> None:
+    own = f"""
+import json
+sdpa, old, waiting = torch.nn.functional.scaled_dot_product_attention, {name}, []
+def finish():
+    while waiting:
+        q, K, V, out = waiting.pop()
+        out.copy_(sdpa(q[None], K, V, scale=1.0)[0])
+{PATCHED[name]}
+{name} = late
+"""
+    attend = """
+def attend(q, K, V):
+    out = torch.zeros(V.shape[-1], dtype=V.dtype)
+    waiting.append((q, K, V, out))
+    return out
+"""
+    assert points(graded(own=own, attend=attend))["attend"] == 0.0
 
 
 @pytest.mark.hostile
@@ -579,7 +670,7 @@ def test_what_another_answer_s_cell_does_for_an_answer_is_listed() -> None:
         for name, source in sources.items():
             book = {"grade_id": f"answer-{name}", "solution": True}
             cells.append(new_code_cell(source, metadata={"nbgrader": book}))
-        return [line.text["en"] for line in unusual_lines(cells, [get(name) for name in sources])]
+        return [line.text["en"] for _, line in unusual_lines(cells, [get(name) for name in sources])]
 
     assert listed("def layer_norm(x, gamma, beta):\n    return helper(x)\n") == [
         "feed_forward, line 2: torch.layer_norm"
@@ -589,12 +680,38 @@ def test_what_another_answer_s_cell_does_for_an_answer_is_listed() -> None:
 
 def test_honest_notebooks_are_not_listed() -> None:
     assert graded(own=NOISY["warnings"]).unusual == []
+    sources = [dedent(source) if "\n        " in source else source for source in NOISY.values()]
+    listed = {seen.name for source in sources for seen in unusual_in_source(source, scratch=True)}
+    assert listed == {"import a_package_that_nobody_has"}
 
 
 @pytest.mark.hostile
 def test_no_more_than_twenty_lines_are_listed() -> None:
-    unusual = graded(own="import gc\n" * 50).unusual
-    assert len(unusual) == 21 and unusual[-1].text["en"] == "and 30 more lines" and unusual[-1].code == ""
+    """What says most comes first; of what is cut off, the names are told."""
+    many = "".join(f"x.strange_{i}\n" for i in range(30))
+    unusual = graded(
+        own=f"import gc\ngc.get_objects()\n{many}import ctypes\n", attend=RIGHT["attend"] + "exec('')\n"
+    ).unusual
+    texts = [line.text["en"] for line in unusual]
+    assert len(unusual) == 21 and unusual[-1].code == ""
+    assert [text.partition(": ")[2] for text in texts[:3]] == ["exec", "import ctypes", "gc.get_objects"]
+    assert texts[-1].startswith("and 13 more lines: strange_17, strange_18, ")
+    assert unusual[-1].text["zh-TW"].startswith("另外還有 13 行：strange_17、strange_18、")
+
+
+@pytest.mark.hostile
+def test_a_name_is_listed_once_in_a_cell_and_counted() -> None:
+    """A flood of comparisons hides nothing; neither do many names on one line."""
+    flood = "x = torch.ones(3)\n" + "print(torch.nn.functional.scaled_dot_product_attention(x, x, x))\n" * 30
+    names = "[" + ", ".join(f"x.strange_{i}" for i in range(200)) + ", exec]\n"
+    record = graded(own=flood + names, attend=RIGHT["attend"] + "vars(torch)\n")
+    assert [line.text["en"][:90] for line in record.unusual] == [
+        "attend, line 3: torch as a value, vars",
+        ("own cell 1, line 32: exec, " + ", ".join(f"strange_{i}" for i in sorted(range(200), key=str)))[:90],
+        "own cell 1, line 2: torch.nn.functional.scaled_dot_product_attention (30×)"[:90],
+    ]
+    assert re.search(r"strange_\d+ and \d+ more$", record.unusual[1].text["en"])
+    assert re.search(r"strange_\d+等，另有 \d+ 個$", record.unusual[1].text["zh-TW"])
 
 
 def test_a_listed_line_stands_there_as_it_is() -> None:
@@ -609,13 +726,13 @@ def test_a_listed_line_stands_there_as_it_is() -> None:
 def test_own_cells_are_counted_as_they_stand_in_the_notebook(tmp_path: Path) -> None:
     """One of comments alone too, as a student counts; in the notebook that the instructor is sent to as well."""
     notebook = nbformat.reads((LESSONS / "en/02_qkv.ipynb").read_text("utf-8"), as_version=4)
-    own = ["# My notes.", "", "import gc\ngc.collect()", "# More.\nprint(1)"]
+    own = ["# My notes.", "", "import ctypes\nprint(1)", "# More.\nprint(1)"]
     notebook.cells[5:5] = [new_code_cell(source) for source in own]
     nbformat.write(notebook, tmp_path / "b01.ipynb")
     (row,) = collect(tmp_path, LESSONS)
     assert row.notebook is not None
     cells = list(cells_to_run(row.notebook))
-    assert [line.text["en"] for line in unusual_lines(cells, [])] == ["own cell 2, line 1: import gc"]
+    assert [line.text["en"] for _, line in unusual_lines(cells, [])] == ["own cell 2, line 1: import ctypes"]
     kept = [cell.source for cell in row.notebook.cells if "student" in cell.metadata.get("tags", [])]
     assert kept == [source for source in own if source]
 
@@ -718,11 +835,13 @@ BREAKING = {
     """,
     "a memory hog of shared memory": """
         import mmap, os, time
-        for _ in range(40):
-            if os.fork() == 0:
-                hoard = mmap.mmap(-1, 500 << 20)
-                for i in range(0, len(hoard), 4096): hoard[i] = 1
-                time.sleep(60)
+        with open("hoard", "wb+") as file:
+            file.truncate(100 << 20)
+            for _ in range(40):
+                if os.fork() == 0:
+                    hoard = mmap.mmap(file.fileno(), 100 << 20)
+                    for i in range(0, len(hoard), 4096): hoard[i] = 1
+                    time.sleep(60)
         time.sleep(60)
     """,
     "a memory hog of files without a name": """
@@ -882,7 +1001,10 @@ except OSError:
 print([c.co_name for c in gc.get_objects() if isinstance(c, types.CodeType) and "course_lib/attention" in c.co_filename])
 """
     lines = printed(source).split("\n")
-    allowed = {"autograder." + name for name in ("functions", "meter", "observe", "text", "watch", "wire", "worker")}
+    allowed = {
+        "autograder." + name
+        for name in ("callbacks", "functions", "meter", "observe", "text", "watch", "wire", "worker")
+    }
     assert set(eval(lines[0])) <= allowed
     assert "softmax" not in lines[1] and "True" not in lines[1]
     assert lines[2] == "no source"
@@ -982,6 +1104,76 @@ def test_the_same_notebook_gives_the_same_result() -> None:
     shown = [[dumps(seen) for seen in outcome.observations["attend"].values()] for outcome in (one, two, three)]
     assert shown[0] == shown[1] == shown[2] and len(shown[0]) == len(get("attend").cases)
     assert one.cells == two.cells == three.cells
+
+
+# ------------------------------------------------------------------------------------------------- cells that take long
+
+SLOW = "import time\nslept = time.sleep(1.5)\nprint('slept')"
+
+
+def test_own_cells_that_nothing_needs_are_not_run_again() -> None:
+    """Four that take long and three that never end would else use up the time of every answer below them."""
+    handed_in = submission()
+    own = [SLOW.replace("slept", f"slept_{i}") for i in range(4)] + ["print(slept_0)", *["while True: pass"] * 3]
+    handed_in.notebook.cells[1:1] = [new_code_cell(source, metadata={"tags": ["student"]}) for source in own]
+    started = time.monotonic()
+    record = grade_submission(
+        handed_in, seeds_for(handed_in, INPUTS), Limits(cell_seconds=1.0, total_seconds=60.0)
+    ).record
+    assert points(record) == FULL
+    assert time.monotonic() - started < 40
+    assert [note["en"].split(":")[0] for note in record.notes] == [f"Own cell {i} stopped" for i in (6, 7, 8)]
+
+
+NEEDED = {
+    "a name": "width = time.sleep(1.5) or 1",
+    "through a function": "time.sleep(1.5)\ndef one():\n    return width\nwidth = one and 1",
+    "a value that is changed": "time.sleep(1.5)\nnumbers.append(1)\nwidth = 0",
+    "a value that is given away": "def fill(list_): list_.append(time.sleep(1.5) or 1)\nfill(numbers)",
+    "an attribute": "time.sleep(1.5)\ntorch.width = 1",
+    "a switch": "time.sleep(1.5)\ntorch.set_default_dtype(torch.float64)",
+}
+
+
+@pytest.mark.parametrize("own", NEEDED.values(), ids=NEEDED.keys())
+def test_own_cells_that_an_answer_needs_are_run_again(own: str) -> None:
+    answer = """
+def relevance(q, K):
+    one = 1 if torch.get_default_dtype() == torch.float64 else getattr(torch, "width", None) or width or numbers[0]
+    return K @ q * one
+"""
+    handed_in = submission(answer)
+    cells = ["import time\nwidth, numbers = 0, []", own, "while True: pass"]
+    handed_in.notebook.cells[1:1] = [new_code_cell(source, metadata={"tags": ["student"]}) for source in cells]
+    record = grade_submission(handed_in, seeds_for(handed_in, INPUTS), SHORT).record
+    assert points(record) == FULL, record.grades[0].message
+
+
+def test_what_is_spare() -> None:
+    cells = ["import torch", "def helper(x): return x", "def attend(q): return helper(q)", "check('attend', attend)"]
+
+    def spared(own: str) -> bool:
+        sources = [cells[0], own, *cells[1:]]
+        return 1 in spare(sources, [None] * 4 + ["attend"])
+
+    free = [
+        "losses = train()\nplt.plot(losses)",
+        "torch.manual_seed(0)\nmodel = torch.nn.Linear(2, 2)\nmodel(x).sum().backward()",
+        "print(attend(torch.ones(2)))",
+        "%timeit attend(torch.ones(2))",
+        "def later(): return helper",
+    ]
+    kept = [
+        "def helper(x): return 2 * x",
+        "helper.cache = {}",
+        "%load_ext autoreload",
+        "torch.set_default_dtype(torch.float64)",
+        "from math import *",
+        "x = (",
+        "import os\nos.environ['A'] = 'b'",
+        "sys.path.append('x')",
+    ]
+    assert [own for own in free if not spared(own)] == [] and [own for own in kept if spared(own)] == []
 
 
 # ------------------------------------------------------------------------------------------------- a notebook's comforts
@@ -1208,3 +1400,171 @@ def test_a_system_that_cannot_fork_is_one_clear_line(monkeypatch: pytest.MonkeyP
     monkeypatch.delattr(os, "fork")
     with pytest.raises(sandbox.SandboxUnavailable, match="cannot fork"):
         sandbox.Worker(walled=False)
+
+
+# ------------------------------------------------------------------------------------------------- what no process holds
+
+
+@pytest.mark.hostile
+def test_system_calls_for_what_no_process_holds_are_refused() -> None:
+    """Memory that no limit counts, and the keyrings of who grades."""
+    source = f"""
+import ctypes, os
+here = ["x86_64", "aarch64"].index(os.uname().machine)
+libc = ctypes.CDLL(None, use_errno=True)
+for name, numbers in {REFUSED}.items():
+    result = libc.syscall(numbers[here], 0, 1, 0o600, 0, 0)
+    if (result, ctypes.get_errno()) != (-1, 1):
+        print(name, result, ctypes.get_errno())
+"""
+    assert printed(source) == ""
+    assert {"semget", "msgget", "shmget", "memfd_create", "keyctl", "add_key", "request_key"} <= REFUSED.keys()
+
+
+@pytest.mark.hostile
+def test_shared_memory_has_a_file_that_counts() -> None:
+    """Without one it can be dropped from what the process holds (MADV_DONTNEED) and stay where it is."""
+    source = """
+import mmap, os
+print(len(mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE)))
+for shared in (lambda: mmap.mmap(-1, 4096), lambda: mmap.mmap(os.open("/dev/zero", os.O_RDWR), 4096)):
+    try:
+        print(len(shared()))
+    except OSError:
+        pass
+"""
+    assert printed(source) == "4096"
+
+
+@pytest.mark.hostile
+def test_sockets_are_for_processes_of_the_notebook_and_of_one_size() -> None:
+    """What is left of a connection on loopback would tell the next notebook something; a long queue is memory."""
+    source = """
+import socket
+from socket import AF_INET, AF_INET6, AF_NETLINK, AF_UNIX, SO_SNDBUF, SOCK_DGRAM, SOCK_RAW, SOCK_STREAM, SOL_SOCKET
+a, b = socket.socketpair()
+a.send(b"hello")
+print(b.recv(9).decode())
+for family, kind in [(AF_INET, SOCK_STREAM), (AF_INET6, SOCK_STREAM), (AF_NETLINK, SOCK_RAW), (AF_UNIX, SOCK_DGRAM)]:
+    for make in (socket.socket, socket.socketpair):
+        try:
+            print(make(family, kind))
+        except OSError:
+            pass
+try:
+    a.setsockopt(SOL_SOCKET, SO_SNDBUF, 1 << 20)
+    print("a longer queue")
+except OSError:
+    pass
+"""
+    assert printed(source) == "hello"
+
+
+HOARDS = {
+    "of many processes": """
+        import os, socket, time
+        for _ in range(4):
+            if os.fork() == 0:
+                hoard = [socket.socketpair() for _ in range(120)]
+                time.sleep(60)
+        time.sleep(60)
+    """,
+    "that wait to be accepted": """
+        import socket, time
+        doors = []
+        for i in range(16):
+            doors.append(socket.socket(socket.AF_UNIX))
+            doors[-1].bind(f"door{i}")
+            doors[-1].listen(128)
+            for _ in range(120):
+                with socket.socket(socket.AF_UNIX) as visitor: visitor.connect(f"door{i}")
+        time.sleep(60)
+    """,
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("hoard", HOARDS)
+def test_sockets_count_as_the_memory_that_they_can_hold(hoard: str) -> None:
+    """They are empty here; the worker counts them whatever is in them. A few cost nothing."""
+    few = "import socket, time\nkept = [socket.socketpair() for _ in range(40)]\ntime.sleep(0.5)\ndel kept"
+    outcome = run(few, dedent(HOARDS[hoard]), "print('on')", limits=Limits(10.0, 60.0, 512 << 20))
+    assert list(outcome.stopped) == [1] and "memory" in outcome.stopped[1]["en"], outcome.stopped
+    assert outcome.cells[0].error is None and outcome.cells[2].text.strip() == "on"
+
+
+def test_helpers_that_share_memory_and_talk_work() -> None:
+    source = """
+import asyncio, multiprocessing, torch
+from torch.utils.data import DataLoader, TensorDataset
+loader = DataLoader(TensorDataset(torch.ones(64, 3)), batch_size=8, num_workers=2)
+await asyncio.sleep(0)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(sum(len(x) for x, in loader), pool.map(abs, [-1, 2]), multiprocessing.Array("i", 2)[:])
+print(torch.ones(3).share_memory_().sum().item())
+"""
+    assert printed(source) == "64 [1, 2] [0, 0]\n3.0"
+
+
+@pytest.mark.hostile
+def test_time_of_children_nobody_waits_for_counts() -> None:
+    source = """
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for _ in range(20):
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        while time.process_time() < 0.4: pass
+        os._exit(0)
+    os.close(writer)
+    os.read(reader, 1)
+    os.close(reader)
+print("eight seconds")
+"""
+    outcome = run(source)
+    assert "longer than 2 s" in outcome.stopped[0]["en"] and outcome.cells[0].text == ""
+
+
+def test_no_second_of_a_child_counts_twice() -> None:
+    watch = Watch({}, 0.0, True, set())
+    assert watch.spent({1: Spent(1.0), 2: Spent(2.0, 0.0, 5)}) == 3.0
+    assert watch.spent({1: Spent(1.0, 2.1)}) == 3.1, "its parent has waited for it"
+    assert watch.spent({1: Spent(1.0, 2.1), 2: Spent(0.5, 0.0, 9)}) == 3.6, "another process of the same number"
+    assert watch.spent({1: Spent(1.0, 2.1)}) == 3.5, "nobody has waited for this one: what was seen of both counts"
+
+
+@pytest.mark.hostile
+def test_an_event_nested_just_too_deeply_is_dropped() -> None:
+    """It could be read by the worker and not be written again."""
+    source = """
+import os, stat
+for fd in range(3, 30):
+    try:
+        if stat.S_ISFIFO(os.fstat(fd).st_mode): break
+    except OSError: pass
+for depth in range(700, 1000):
+    os.write(fd, b'{"event":"cell","cell":0,"x":' + b'[' * depth + b']' * depth + b'}\\n')
+"""
+    outcome = run(source, "print('on')")
+    assert not outcome.broken and outcome.cells[1].text.strip() == "on"
+    assert points(graded(own=source)) == FULL
+
+
+@pytest.mark.hostile
+def test_a_result_of_numbers_with_one_hash_costs_its_own_case_only() -> None:
+    source = """
+def relevance(q, K):
+    import autograder, json
+    keys = [[{"int": hex(k * ((1 << 61) - 1))}, None] for k in range(1, 60_000)]
+    autograder.state.send({"event": "observation", "name": "relevance", "case": 0, "seen": json.dumps({"dict": keys})})
+    return K @ q
+"""
+    begin = time.monotonic()
+    assert (points(graded(source))["relevance"] or 0) < 1.0
+    assert time.monotonic() - begin < 60
+
+
+@pytest.mark.parametrize("how", ["@torch.compile", "@torch.compile(dynamic=True)"])
+def test_an_answer_to_be_compiled_runs_as_it_is(how: str) -> None:
+    """To compile it would take longer than a cell may."""
+    assert points(graded(f"{how}\n{RIGHT['relevance']}")) == FULL

@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from autograder.functions import Equivariant
 from autograder.observe import Call, Observation, Opaque
 from autograder.watch import Sighting
-from autograder.wire import DTYPES, WireError, dumps, loads
+from autograder.wire import DTYPES, MAX_SIGHTINGS, WireError, dumps, loads, loads_observation
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
@@ -50,7 +51,7 @@ def test_calls_and_observations():
     assert back.kwargs == {"mask": None} and back.cotangents == (None,)
     assert torch.equal(back.args[1](torch.ones(3, 2)), call.args[1](torch.ones(3, 2)))
     seen = Observation((1, Opaque("ndarray")), None, False, ("q",), (), (None,), "why", (Sighting("torch.softmax", 3),))
-    assert loads(dumps(seen)) == seen
+    assert loads(dumps(seen)) == loads_observation(dumps(seen)) == seen
     assert math.isnan(loads(dumps(float("nan"))))
 
 
@@ -101,8 +102,35 @@ HOSTILE = {
 @pytest.mark.hostile
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_messages_are_refused_by_one_error(text):
-    with pytest.raises(WireError):
-        loads(text)
+    for read in (loads, loads_observation):
+        with pytest.raises(WireError):
+            read(text)
+
+
+OF_ONE_HASH = [hex(k * ((1 << 61) - 1)) for k in range(1, 60_000)]  # as keys of a dictionary: minutes
+
+
+@pytest.mark.hostile
+def test_an_observation_is_read_without_a_dictionary():
+    """Whatever stands in its place, or in it, is refused before it is built."""
+    keys = json.dumps({"dict": [[{"int": key}, None] for key in OF_ONE_HASH]})
+    call = json.dumps({"object": "Call", "fields": {"args": {"tuple": []}, "kwargs": {"dict": []}}})
+    for text in (keys, call, "1", forged(keys), forged(call), f'{{"tuple": [{keys}]}}'):
+        begin = time.process_time()
+        with pytest.raises(WireError):
+            loads_observation(text)
+        assert time.process_time() - begin < 2
+    assert loads_observation(dumps(Observation(0.5))) == Observation(0.5)
+
+
+@pytest.mark.hostile
+def test_sightings_are_no_more_than_can_be_compared_with_each_other():
+    """The judge hashes them, so a line is a small number."""
+    sightings = tuple(Sighting("torch.softmax", line) for line in range(MAX_SIGHTINGS))
+    assert loads_observation(dumps(Observation(forbidden=sightings))).forbidden == sightings
+    for more in ((*sightings, Sighting("torch.softmax", 1)), (Sighting("x", int(OF_ONE_HASH[0], 16)),)):
+        with pytest.raises(WireError, match="malformed"):
+            loads_observation(dumps(Observation(forbidden=more)))
 
 
 def forged(value: str) -> str:
@@ -130,8 +158,8 @@ NO_RESULTS = {
 @pytest.mark.parametrize("value", NO_RESULTS.values(), ids=NO_RESULTS.keys())
 def test_an_observation_holds_what_observe_can_have_seen_and_nothing_else(value):
     with pytest.raises(WireError):
-        loads(forged(value))
-    assert loads(forged('{"tuple": [1, {"tuple": [null, "b", 0.5]}]}')).value == (1, (None, "b", 0.5))
+        loads_observation(forged(value))
+    assert loads_observation(forged('{"tuple": [1, {"tuple": [null, "b", 0.5]}]}')).value == (1, (None, "b", 0.5))
 
 
 def test_what_is_nested_too_deeply_does_not_leave_either():

@@ -106,13 +106,22 @@ def embed_by_loop(ids, W_E):
     return torch.stack(rows).reshape(*ids.shape, -1)
 
 
+def softmax_by_vmap(scores, dim=-1):
+    def of_row(row):
+        e = torch.exp(row - row.max())
+        return e / e.sum()
+
+    moved = scores.movedim(dim, -1)
+    return torch.vmap(of_row)(moved.reshape(-1, moved.shape[-1])).reshape(moved.shape).movedim(-1, dim)
+
+
 RIGHT = {
     "inner_product": [inner_by_loop, inner_by_python_sum, inner_by_torch_sum],
     "matmul_as_inner_products": [
         matmul_by_two_loops, matmul_by_filling, matmul_by_row_combinations, matmul_by_three_loops,
     ],
     "row_combination": [rows_by_loop, rows_by_transpose, rows_by_python_sum, rows_by_columns],
-    "softmax": [softmax_in_float32, softmax_by_logsumexp, softmax_with_axis_last, softmax_by_unsqueeze],
+    "softmax": [softmax_in_float32, softmax_by_logsumexp, softmax_with_axis_last, softmax_by_unsqueeze, softmax_by_vmap],
     "embed": [embed_by_one_hot, embed_by_index_select, embed_by_comparison, embed_by_loop],
     "00_q1": ["d", "(D)"],
 }  # fmt: skip

@@ -142,12 +142,21 @@ def attention_scaling_queries_first(q, k, v, mask=None, temperature=1.0):
     return (weights @ v.to(wide)).to(q.dtype), weights.to(q.dtype)
 
 
+def jacobian_by_vmap(scores, temperature=1.0):
+    def of_row(row):
+        p = torch.softmax(row / temperature, dim=-1)
+        return (torch.diag(p) - p[:, None] * p) / temperature
+
+    M = scores.shape[-1]
+    return torch.vmap(of_row)(scores.reshape(-1, M)).reshape(*scores.shape, M)
+
+
 RIGHT = {
     "dot_product_variance": [variance_by_var, variance_by_einsum, variance_by_loop],
     "temperature_softmax": [
         tempered_in_float32, tempered_as_it_comes, tempered_by_exponentials, tempered_by_logsumexp,
     ],
-    "softmax_jacobian": [jacobian_by_broadcasting, jacobian_by_einsum, jacobian_by_loop],
+    "softmax_jacobian": [jacobian_by_broadcasting, jacobian_by_einsum, jacobian_by_loop, jacobian_by_vmap],
     "entropy": [entropy_by_where, entropy_by_entr, entropy_by_clamp, entropy_by_nan_to_num],
     "scaled_dot_product_attention": [
         attention_in_float32, attention_by_exponentials, attention_with_nan_repaired, attention_by_logsumexp,

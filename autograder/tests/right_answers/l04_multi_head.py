@@ -4,6 +4,7 @@ import math
 
 import torch
 import torch.nn.functional as F
+from einops import rearrange
 from torch import nn
 
 
@@ -169,8 +170,12 @@ def grouped_by_index(q, k, v, mask=None):
     return attention_in_steps(q, k[:, own], v[:, own], mask)
 
 
+def split_by_einops(x, n_heads):
+    return rearrange(x, "B N (h d) -> B h N d", h=n_heads)
+
+
 RIGHT = {
-    "split_heads": [split_by_permute, split_by_chunks, split_by_transposing_first, split_by_slices],
+    "split_heads": [split_by_permute, split_by_chunks, split_by_transposing_first, split_by_slices, split_by_einops],
     "merge_heads": [merge_by_view, merge_by_cat, merge_by_flatten],
     "MultiHeadAttention": [HeadsInALoop, ByEinsum, WithHelpers],
     "attention_parameter_count": [count_matrix_by_matrix, count_by_share],
