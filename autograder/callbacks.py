@@ -5,8 +5,10 @@ such that no function of a student's runs in there: numbers, tensors and lists o
 """
 
 import os
-from collections import OrderedDict, namedtuple
+from array import array
+from collections import OrderedDict, deque, namedtuple
 from collections.abc import Iterator
+from enum import Enum, EnumType, IntEnum, ReprEnum, StrEnum
 from pathlib import Path
 from types import (
     BuiltinFunctionType,
@@ -54,14 +56,15 @@ def identities(*kinds: type) -> frozenset[int]:
 
 TENSORS = identities(Tensor, Parameter, UninitializedBuffer, UninitializedParameter)
 PLAIN = identities(
-    bool, int, float, complex, str, bytes, range, NoneType, EllipsisType,
+    bool, int, float, complex, str, bytes, range, NoneType, EllipsisType, object, array, memoryview,
     torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme, torch.Generator, torch.finfo, torch.iinfo,
     torch.UntypedStorage, torch.TypedStorage, torch.ScriptObject, type(torch.FloatTensor), type(NotImplemented),
     *(kind for kind in below(np.generic) if kind not in (np.object_, np.void)), *below(np.dtype),
 )  # fmt: skip
 TYPES = PLAIN | TENSORS
 OPERATIONS = identities(OpOverload, OpOverloadPacket, TorchBindOpOverload)
-SEVERAL = identities(tuple, list, set, frozenset, torch.Size)
+SEVERAL = identities(tuple, list, set, frozenset, deque, torch.Size)
+ENUMS = identities(Enum, ReprEnum, IntEnum, StrEnum)
 NUMBER_TYPES = identities(bool, int, float, complex)  # a type as a value: `x.to(float)`
 # What a class may come from, if it leaves everything as it is there.
 BASES = (tuple, list, int, float, str)
@@ -116,18 +119,18 @@ def calls_back(value: Any, depth: int = 0) -> bool:
         return bool(value.dtype.hasobject)
     if kind is type:
         return id(value) not in NUMBER_TYPES
-    if type(kind) is not type or not leaves_all_as_it_is(kind):
+    if type(kind) not in (type, EnumType) or not leaves_all_as_it_is(kind):
         return True
     several = tuple.__iter__ if issubclass(kind, tuple) else list.__iter__ if issubclass(kind, list) else None
     return several is not None and any(calls_back(item, depth + 1) for item in several(value))
 
 
 def leaves_all_as_it_is(kind: type) -> bool:
-    """Whether a class behaves like the one of Python's it comes from: a named tuple does."""
-    base = next((b for b in BASES if issubclass(kind, b)), None)
+    """Whether a class behaves like the one of Python's it comes from: a named tuple does, and so does an enumeration."""
+    base = next((b for b in (*BASES, Enum) if issubclass(kind, b)), None)
     if base is None:
         return False
-    own = [cls for cls in kind.__mro__ if cls is not object and id(cls) not in PLAIN | SEVERAL]
+    own = [cls for cls in kind.__mro__ if id(cls) not in PLAIN | SEVERAL | ENUMS]
     return not any(
         (name.startswith("__") or hasattr(base, name)) and name not in MADE_BY and not of_python(thing)
         for cls in own
@@ -136,10 +139,10 @@ def leaves_all_as_it_is(kind: type) -> bool:
 
 
 def of_python(thing: Any) -> bool:
-    """Whether an attribute of a class is data, or a function of Python's own library."""
+    """Whether an attribute of a class is data, a plain type (an enumeration notes one), or a function of Python's own."""
     if type(thing) is FunctionType:
         return thing.__code__.co_filename.startswith(PYTHON)
-    return id(type(thing)) in DATA or type(thing) is BuiltinFunctionType
+    return id(type(thing)) in DATA or type(thing) is BuiltinFunctionType or id(thing) in PLAIN
 
 
 def given_a_callback(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

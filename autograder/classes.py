@@ -1,7 +1,7 @@
 """A student's own classes: what they define, and where `self` is an object of theirs."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from autograder.syntax import Function, end_of, has_plain_text, root_of
 
@@ -57,3 +57,36 @@ def defined_by(kind: ast.ClassDef) -> set[str]:
         elif isinstance(node, ast.Call) and end_of(node.func) in REGISTERS and has_plain_text(node, 0):
             found.add(str(node.args[0].value))  # type: ignore[attr-defined]
     return found
+
+
+def with_bases(names: set[str], trees: Iterable[ast.AST]) -> set[str]:
+    """Classes and those that they are built upon: a method of the latter is called through the former (`Child.ask(x)`)."""
+    bases: dict[str, set[str]] = {}
+    for tree in trees:
+        for kind in classes_in(tree):
+            bases.setdefault(kind.name, set()).update(map(end_of, kind.bases))
+    found, waiting = set[str](), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += bases.get(name, ())
+    return found
+
+
+def asked_by_class(trees: list[ast.Module]) -> set[str]:
+    """Classes whose methods are called with anything for `self` (`Box.ask(x)`), and those that these are built upon.
+
+    Not where a method hands on its own `self`, as a class does that asks the one below it.
+    """
+    kinds = {kind.name: kind for tree in trees for kind in classes_in(tree)}
+    if not kinds:
+        return set()
+    methods = {m.name for kind in kinds.values() for m in methods_of(kind) if any(firsts(m))}
+    selves = {at for tree in trees for at in themselves(tree)}
+    asked: set[str] = set()
+    for call in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        asks = call.func
+        if isinstance(asks, ast.Attribute) and isinstance(asks.value, ast.Name) and asks.attr in methods:
+            asked |= set() if call.args and id(call.args[0]) in selves else {asks.value.id} & kinds.keys()
+    return with_bases(asked, trees)

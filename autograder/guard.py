@@ -9,7 +9,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from autograder.classes import methods_in, themselves
+from autograder.classes import asked_by_class, methods_in, themselves
 from autograder.syntax import (
     USUAL_IMPORTS,
     Function,
@@ -73,7 +73,8 @@ def forbidden_in_source(
     seen -= defined_at_last(elsewhere)
     known = {name: several for name, several in meanings_of_code(context).items() if name in seen}
     meanings, methods = meanings_in(used, known), methods_in(tree) | methods_in(elsewhere)
-    selves = themselves(used)
+    asked = asked_by_class([used, elsewhere])
+    selves = {at: kind for at, kind in themselves(used).items() if kind.name not in asked}
     shows = shown_by(tree) & shown_by(elsewhere)
     names, allowed = Forbidden([*forbidden, *ALWAYS_FORBIDDEN, *BACK_DOORS]), Forbidden(ALWAYS_ALLOWED)
     found: list[Sighting] = []
@@ -104,7 +105,8 @@ def defined_at_last(tree: ast.Module) -> set[str]:
 
 
 def own_object(node: ast.AST, selves: Mapping[int, object]) -> bool:
-    """Whether an attribute may be one of the student's own objects: `self` is one in a method, not in any function."""
+    """Whether an attribute may be one of the student's own objects: `self` is one in a method, not in any function, and
+    not where the method is called by its class with anything for it."""
     root = node.value if isinstance(node, ast.Attribute) else None
     return not isinstance(root, ast.Name) or root.id != "self" or id(root) in selves
 

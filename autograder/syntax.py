@@ -31,6 +31,8 @@ USUAL_MAGICS = CODE_MAGICS | words(
 )
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 USUAL_EXTENSIONS = words("autoreload tensorboard memory_profiler line_profiler")  # any other module would be imported
+# Keys of the environment that change what torch, Python and the rest run.
+SWITCHES, HARMLESS_SWITCHES = ("TORCH", "PYTHON", "NUMPY", "MPLBACKEND"), ("PYTHONHASHSEED",)
 MOST_MEANINGS = 8  # of one name; nobody's honest code comes near
 USUAL_IMPORTS = {"torch": "torch", "nn": "torch.nn", "F": "torch.nn.functional", "np": "numpy", "math": "math"}
 
@@ -221,6 +223,8 @@ def harmless(name: str, text: str) -> bool:
             ast.literal_eval(value.strip() or "None")
             return True
         return False
+    if name in ("env", "set_env"):
+        return not text.strip().startswith(SWITCHES) or text.strip().startswith(HARMLESS_SWITCHES)
     return name not in ("load_ext", "reload_ext") or text.strip() in USUAL_EXTENSIONS
 
 

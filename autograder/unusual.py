@@ -3,6 +3,7 @@
 import ast
 import builtins
 import enum
+import importlib
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,11 +13,13 @@ from functools import cache, lru_cache
 from types import CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType, TracebackType
 from typing import Any
 
-from autograder.classes import REGISTERS, classes_in, defined_by, methods_of, themselves
+from autograder.classes import REGISTERS, classes_in, defined_by, firsts, methods_of, themselves, with_bases
 from autograder.guard import BACK_DOORS, Forbidden, free_names, only_shown, shown_by
 from autograder.syntax import (
+    HARMLESS_SWITCHES,
     MAGICS_UNREAD,
     MOST_SCANNED,
+    SWITCHES,
     TOO_LONG,
     USUAL_IMPORTS,
     Function,
@@ -32,18 +35,19 @@ from autograder.syntax import (
 )
 from autograder.text import Text, both
 from autograder.usual import (
+    COMPUTING,
+    DRAWING,
     EVERYDAY,
     LESSON_MODULES,
     NOTEBOOK_NAMES,
+    OF_NAMED_TUPLES,
     USUAL_BASES,
     USUAL_BUILTINS,
     USUAL_DECORATORS,
-    USUAL_IN_FULL,
+    USUAL_IN_MODULE,
     USUAL_METHODS,
     USUAL_MODULES,
     USUAL_NAMES,
-    USUAL_OF_SYSTEM,
-    USUAL_PACKAGES,
 )
 from autograder.watch import private_to_torch
 
@@ -78,9 +82,22 @@ UNUSUAL_KEYWORDS = {
     "eval_str": False,
 }
 USUAL_WITHOUT_ARGUMENTS = ("eval", "modules", "resolve")  # model.eval(), model.modules(), path.resolve()
-LOADERS = ("numpy.load", "torch.load")  # with more than a path they may run code that lies in a file
+# To be called as everybody does: with more than a path the first two may run code that lies in a file, the third starts
+# workers by a number among many, the last two import what draws.
+LOADERS = ("numpy.load", "torch.load")
+DATA_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+BACKENDS = ("matplotlib.use", "matplotlib.pyplot.switch_backend")
+AS_USUAL = {
+    **dict.fromkeys(LOADERS, "{} with more than a path"),
+    **dict.fromkeys(DATA_LOADERS, "{} with more than a batch size by position"),
+    **dict.fromkeys(BACKENDS, "{} with another than a plain name"),
+}
+ENUMS = ("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag")
 SETTINGS = ("torch.backends.", "matplotlib.", "pandas.options.")  # what is there to be set
+LONGEST_BYTES = 16
 OWN_DUNDERS = ("__all__", "__slots__", "__version__", "__author__")
+# What modules of course_lib import, so that it can be had through them.
+OTHERS_OF_OURS = sys.stdlib_module_names | USUAL_IMPORTS.keys() | {"matplotlib", "plt", "numpy"}
 IN_TEXTS = ("torch", "nn", "F", "numpy", "np", "scipy", "sys", "os", "builtins", "IPython", "course_lib", "autograder")
 TANGLED = "names too tangled to follow"
 UNREADABLE = "code that cannot be read as Python"
@@ -92,7 +109,10 @@ IN_CHINESE = {
     re.escape(UNREADABLE): "無法當成 Python 讀取的程式碼",
     r"(%\w*), whose code could not be read": r"\1，後面的程式碼讀不懂",
     r"a subclass of (.+)": r"\1 的子類別",
-    r"a class made by type\(…\)": r"以 type(…) 造出的類別",
+    r"a class made by ([\w.]+\(…\))": r"以 \1 造出的類別",
+    r"([\w.]+) with another than a plain name": r"\1 的引數不是單純的名稱",
+    r"([\w.]+) with more than a batch size by position": r"\1 除了批次大小還有其他位置引數",
+    r"a long constant of bytes": "很長的 bytes 常數",
     r"open\(…\) to write": "以 open(…) 開檔寫入",
     r"\*\* with computed names": "** 展開的名稱是算出來的",
     r"([\w.]+) with more than a path": r"\1 除了路徑還有其他引數",
@@ -144,6 +164,7 @@ def own_names(sources: tuple[str, ...]) -> Own:
         set_last -= imported_by(tree)
     for tree in trees.values():
         handed |= set(handed_about(tree, classes))
+    handed = with_bases(handed, trees.values())
     imports = meanings_in(
         ast.Module(
             [n for tree in trees.values() for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)], []
@@ -187,16 +208,33 @@ def handed_about(tree: ast.Module, classes: set[str]) -> Iterator[str]:
             outside = [*statements, *(d for m in methods_of(node) for d in (*m.decorator_list, m.args))]
             if any(isinstance(n, ast.Name) and n.id in methods for part in outside for n in ast.walk(part)):
                 yield node.name
+            if any(asks_itself(method) for method in methods_of(node)):
+                yield node.name
         elif isinstance(node, ast.Name) and node.id in classes and isinstance(node.ctx, ast.Load):
             made = isinstance(parent, ast.Call) and (
-                parent.func is node or end_of(parent.func) in {"isinstance", "issubclass", "super", *NOTEBOOK_NAMES}
+                parent.func is node
+                or end_of(parent.func) in {"isinstance", "issubclass", *NOTEBOOK_NAMES}
+                or (end_of(parent.func) == "super" and parent.args[0] is node)
             )
             if not made and not isinstance(parent, ast.ClassDef | ast.arg | ast.FunctionDef | ast.AnnAssign):
                 yield node.id
 
 
+def asks_itself(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a method of the class, not of its objects, does more with the class than to make an object of it."""
+    if "classmethod" not in map(end_of, method.decorator_list):
+        return False
+    made = {id(node.func) for node in ast.walk(method) if isinstance(node, ast.Call)}
+    above = any(is_call_of(node, "super") for node in ast.walk(method))
+    return above or any(id(name) not in made for name in firsts(method))
+
+
 def unusual_in_source(
-    source: str, forbidden: Iterable[str] = (), notebook: Sequence[str] = (), scratch: bool = False
+    source: str,
+    forbidden: Iterable[str] = (),
+    notebook: Sequence[str] = (),
+    scratch: bool = False,
+    behind: Iterable[str] = (),
 ) -> list[Seen]:
     """What an instructor may like to read in a cell: names that an exercise forbids, wherever they stand, and any that
     honest answers do not usually use. Each name once. Nothing here costs points, so it is broad and simple.
@@ -206,6 +244,7 @@ def unusual_in_source(
         forbidden: dotted names.
         notebook: all cells; what these define is the student's own.
         scratch: a cell of the student's own; everyday names are not looked for in it.
+        behind: what the exercises forbid whose answers take a name from that cell; these are looked for all the same.
     """
     if len(source) > MOST_SCANNED:
         return [Seen(Rank.BACK_DOOR, 1, TOO_LONG)]
@@ -213,7 +252,8 @@ def unusual_in_source(
     if tree is None:
         return [Seen(Rank.BACK_DOOR, 1, UNREADABLE)] if source.strip() else []
     own = own_names(tuple(dict.fromkeys([*notebook, source])))
-    reading = Reading(source, list(forbidden), own, tree, EVERYDAY if scratch else frozenset())
+    everyday = EVERYDAY.difference(map(last_part, behind)) if scratch else frozenset[str]()
+    reading = Reading(source, list(forbidden), own, tree, everyday)
     found = [Seen(Rank.BACK_DOOR, 1, TANGLED)] if reading.meanings.tangled else []
     found += [Seen(Rank.BACK_DOOR, sighting.line, sighting.name) for sighting in unread_magics(source, tree)]
     for node, parent in with_parents(tree):
@@ -306,29 +346,50 @@ class Reading:
                 yield Rank.BACK_DOOR, f"case {end_of(node.cls)}(…)"
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from self.of_text(node.value, parent)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+            yield from self.of_bytes(node.value)
+        elif isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
+            if "__matmul__" in self.method_tails:
+                yield Rank.FORBIDDEN, "@"
         elif isinstance(node, ast.BinOp):
             yield from self.of_text(joined(node), parent) if not isinstance(parent, ast.BinOp) else ()
         elif isinstance(node, ast.Call):
             if writes_file(node):
                 yield Rank.BACK_DOOR, "open(…) to write"
             loader = self.loader(node.func)
-            if loader and not loads_plainly(node):
-                yield Rank.BACK_DOOR, f"{loader} with more than a path"
+            if loader and not called_as_usual(loader, node):
+                yield Rank.BACK_DOOR, AS_USUAL[loader].format(loader)
+            makes = next((dotted for dotted in dotted_names(node.func, self.meanings) if dotted in ENUMS), "")
+            if makes and len(node.args) + len(node.keywords) > 1 and not only_constants(node):
+                yield Rank.BACK_DOOR, f"a class made by {makes}(…)"
             if is_call_of(node, "getattr") and has_plain_text(node, 1):
                 read = ast.Attribute(node.args[0], str(node.args[1].value), ast.Load())  # type: ignore[attr-defined]
                 yield from self.of_attribute(read, parent)
 
     def loader(self, node: ast.expr) -> str:
-        """`torch.load` or `numpy.load`, if that is what a name or an attribute stands for."""
-        return next((dotted for dotted in dotted_names(node, self.meanings) if dotted in LOADERS), "")
+        """`torch.load` and the others of AS_USUAL, if that is what a name or an attribute stands for."""
+        return next((dotted for dotted in dotted_names(node, self.meanings) if dotted in AS_USUAL), "")
+
+    def as_value(self, node: ast.expr, parent: ast.AST) -> bool:
+        """Whether what is to be called as usual, or the environment, stands where nobody sees what is done with it."""
+        if "os.environ" in dotted_names(node, self.meanings):
+            key = parent.slice if isinstance(parent, ast.Subscript) else None
+            method = parent.attr if isinstance(parent, ast.Attribute) else ""
+            setting = method == "setdefault" and has_plain_text(self.parents[id(parent)], 0)
+            plain = method in ("get", "items", "keys", "copy") or setting or isinstance(parent, ast.Compare)
+            return not plain and not (isinstance(key, ast.Constant) or self.only_looks(parent))
+        typed = isinstance(parent, ast.arg | ast.AnnAssign) or is_call_of(parent, "isinstance")
+        return bool(self.loader(node)) and not called(node, parent) and not typed
 
     def of_name(self, node: ast.Name, parent: ast.AST) -> Iterator[Ranked]:
         word = node.id
         if not isinstance(node.ctx, ast.Load):
             if dunder(word) and word not in OWN_DUNDERS:
                 yield Rank.BACK_DOOR, word
+            if isinstance(parent, ast.AugAssign) and self.as_value(node, parent):
+                yield Rank.BACK_DOOR, f"{word} as a value"
             return
-        if self.loader(node) and not called(node, parent):
+        if self.as_value(node, parent):
             yield Rank.BACK_DOOR, f"{word} as a value"
         if word == "get_ipython":  # also stands for a magic, where nobody wrote it
             usual = word not in self.source
@@ -355,7 +416,7 @@ class Reading:
         """`type(x)` is to be looked at, or to make another such object."""
         around = self.parents[id(parent)]
         if isinstance(parent, ast.Call) and parent.func is node:
-            if len(parent.args) != 1 or parent.keywords:
+            if len(parent.args) != 1 or parent.keywords or (called(parent, around) and self.is_class(parent.args[0])):
                 yield Rank.BACK_DOOR, "a class made by type(…)"
             elif not (
                 isinstance(around, ast.FormattedValue | ast.Compare | ast.Expr)
@@ -366,6 +427,10 @@ class Reading:
                 yield Rank.LESS_USUAL, "type(…) as a value"
         elif not (isinstance(parent, ast.Compare | ast.Subscript | ast.arg) or is_call_of(parent, "isinstance")):
             yield Rank.BACK_DOOR, "type as a value"
+
+    def is_class(self, node: ast.expr) -> bool:
+        """Whether a name stands for a class, of one's own or imported: the type of that makes classes."""
+        return end_of(node) in self.own.classes or bool(list(dotted_names(node, self.meanings)))
 
     def of_attribute(self, node: ast.Attribute, parent: ast.AST) -> Iterator[Ranked]:
         if only_shown(node, parent, self.shows) or looks_for_module(node, parent) or is_magic(parent):
@@ -378,6 +443,8 @@ class Reading:
             if word not in USUAL_METHODS and not (word in ("__class__", "__qualname__") and names_class(node, parent)):
                 yield Rank.BACK_DOOR, word
         elif word.startswith("_"):
+            if word in OF_NAMED_TUPLES and not known:
+                return
             if not own_self and (word not in self.own.words or word in theirs() or private_to_torch(word)):
                 yield Rank.BACK_DOOR, known[0] if known else word
             return
@@ -385,12 +452,13 @@ class Reading:
             return
         if not own_self and (any(map(self.ends_like, known)) if known else word in self.method_tails):
             yield Rank.FORBIDDEN, known[0] if known else word
-        usual = (len(word) == 1 or word in USUAL_NAMES) and (
-            word not in USUAL_WITHOUT_ARGUMENTS or is_plain_call(parent, node)
-        )
-        full = bool(known) and all(dotted in LESSON_MODULES or usual_in_full(dotted) for dotted in known)
-        if not (usual or full or own_self or dunder(word) or (word in self.own.words and word not in theirs())):
-            yield less_usual(word), known[0] if known else word
+        usual = vocabulary(word) or (word in self.own.words and word not in theirs())
+        if known:  # a word of the student's own says nothing about what a module calls so
+            usual = all(map(usual_in_module, known))
+        if word in USUAL_WITHOUT_ARGUMENTS and not is_plain_call(parent, node):
+            usual = False
+        if not (usual or own_self or dunder(word)):
+            yield Rank.LESS_USUAL if known else less_usual(word), known[0] if known else word
 
     def of_dotted(self, dotted: str, node: ast.Attribute, parent: ast.AST) -> Iterator[Ranked]:
         """What is unusual in an attribute of something imported."""
@@ -399,13 +467,12 @@ class Reading:
             if not dotted.startswith(SETTINGS):
                 yield Rank.BACK_DOOR, f"{dotted} = …"
             return
-        if self.loader(node) and not called(node, parent):
+        if self.as_value(node, parent):
             yield Rank.BACK_DOOR, f"{dotted} as a value"
         ours = first == "autograder" and second not in NOTEBOOK_NAMES
-        system = second not in USUAL_OF_SYSTEM.get(first, [second])
+        system = first in ("os", "sys") and not usual_in_module(dotted)
         module = module_called(dotted)
-        elsewhere = module is not None and dotted not in LESSON_MODULES and module.__name__ != dotted
-        if ours or system or elsewhere or self.back_doors.has(dotted):
+        if ours or system or by_another_name(dotted) or self.back_doors.has(dotted):
             yield Rank.BACK_DOOR, dotted
         elif self.forbidden.has(dotted) and node.attr not in self.everyday:
             yield Rank.FORBIDDEN, dotted
@@ -439,13 +506,11 @@ class Reading:
         root, *below = dotted.split(".")
         if root == "autograder":
             usual = below[0] in NOTEBOOK_NAMES if below else alias.asname is None
-        elif root in USUAL_OF_SYSTEM and module:
-            usual = below[0] in USUAL_OF_SYSTEM[root]
         else:
-            usual = dotted in LESSON_MODULES or usual_in_full(dotted)
-            usual = usual or (module in LESSON_MODULES and alias.name in USUAL_NAMES)
+            ours = root == "course_lib" or module in LESSON_MODULES
+            usual = dotted in LESSON_MODULES or (ours and usual_in_module(dotted))
         relative = isinstance(parent, ast.ImportFrom) and parent.level > 0
-        if relative or alias.name == "*" or self.back_doors.has(dotted):
+        if relative or alias.name == "*" or by_another_name(dotted) or self.back_doors.has(dotted):
             yield Rank.BACK_DOOR, f"import {dotted}"
         elif self.forbidden.has(dotted) or (root != "course_lib" and self.ends_like(dotted)):
             yield Rank.FORBIDDEN, f"import {dotted}"
@@ -484,6 +549,8 @@ class Reading:
         shown = self.parents[id(parent)] if isinstance(parent, ast.JoinedStr) else parent
         if isinstance(parent, ast.Expr) or is_magic(parent) or self.only_looks(shown):
             return
+        if (text.startswith(SWITCHES) and text.isupper() and text not in HARMLESS_SWITCHES) or "module://" in text:
+            yield Rank.BACK_DOOR, f"“{text[:60]}”"
         if text.endswith(".py"):
             yield Rank.LESS_USUAL, f"“{text[-60:]}”"
         for chain in re.findall(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+", text[:MOST_SCANNED]):
@@ -497,6 +564,11 @@ class Reading:
             yield Rank.BACK_DOOR, f"“{text}”"
         if text.isidentifier() and "_" in text and self.odd(text) and text not in self.bound:
             yield Rank.LESS_USUAL, f"“{text[:60]}”"
+
+    def of_bytes(self, value: bytes) -> Iterator[Ranked]:
+        """What a loader would run may lie in them; a name and a break of the line are how it begins."""
+        if len(value) > LONGEST_BYTES and re.search(rb"[\x80\n]", value):
+            yield Rank.LESS_USUAL, "a long constant of bytes"
 
     def odd(self, word: str) -> bool:
         return word in self.tails or (dunder(word) and word not in USUAL_METHODS) or private_to_torch(word)
@@ -520,18 +592,48 @@ def theirs() -> frozenset[str]:
     return frozenset(name for thing in [*modules, *kinds] for name in list(vars(thing)))
 
 
-def usual_in_full(dotted: str) -> bool:
-    """Whether a name is usual where it stands: in a module that only computes or draws, or by itself."""
-    if dotted.split(".")[0] in USUAL_PACKAGES:
-        return not any(part.startswith("_") or elsewhere(part) for part in dotted.split(".")[1:])
-    module, _, name = dotted.rpartition(".")
-    public = not name.startswith("_") and (name == module or not elsewhere(name))
-    return dotted in USUAL_IN_FULL or (module in USUAL_MODULES and public)
+def module_of(dotted: str) -> str:
+    """The module of the lessons that a dotted name begins with, the longest one; "" where it begins with none."""
+    while dotted and dotted not in LESSON_MODULES:
+        dotted = dotted.rpartition(".")[0]
+    return dotted
 
 
-def elsewhere(name: str) -> bool:
-    """Whether a name is likely to be another module, in a module where nobody else looks at what it is."""
-    return name not in USUAL_NAMES and (name in sys.stdlib_module_names or name in USUAL_IMPORTS)
+def vocabulary(word: str) -> bool:
+    return len(word) == 1 or word in USUAL_NAMES
+
+
+@lru_cache(maxsize=4096)
+def usual_in_module(dotted: str) -> bool:
+    """Whether something imported, or an attribute of it, is usual where it stands: a usual word may be another thing there."""
+    module = module_of(dotted)
+    below = dotted.removeprefix(module).lstrip(".").split(".")
+    if dotted == module or not module:  # what no lesson imports is listed where it is imported
+        return dotted == module or vocabulary(below[-1])
+    if module == "course_lib":
+        return not any(part.startswith("_") or part in OTHERS_OF_OURS for part in below)
+    usual = below[0] in (own_names_of(module) if module in USUAL_MODULES else USUAL_IN_MODULE.get(module, ()))
+    if module in DRAWING or module.split(".")[0] in COMPUTING:
+        usual = usual or vocabulary(below[0])
+    return usual and (len(below) == 1 or vocabulary(below[-1]))
+
+
+@cache
+def own_names_of(module: str) -> frozenset[str]:
+    """The public names of one of USUAL_MODULES, without modules and what makes classes."""
+    space = vars(importlib.import_module(module))
+    names = space.get("__all__") or [name for name in space if not name.startswith("_")]
+    return frozenset(n for n in names if not isinstance(space[n], ModuleType) and not makes_classes(space[n]))
+
+
+def makes_classes(thing: object) -> bool:
+    return isinstance(thing, type) and issubclass(thing, type)
+
+
+def by_another_name(dotted: str) -> bool:
+    """Whether a dotted name stands for a module that is called otherwise (`enum.bltns`, `F.torch`)."""
+    module = module_called(dotted)
+    return module is not None and dotted not in LESSON_MODULES and module.__name__ != dotted
 
 
 def usual_class(name: str, own: Own) -> bool:
@@ -575,9 +677,29 @@ def called(node: ast.AST, parent: ast.AST) -> bool:
     return isinstance(parent, ast.Call) and parent.func is node
 
 
+def called_as_usual(dotted: str, call: ast.Call) -> bool:
+    """Whether one of AS_USUAL is called as everybody calls it."""
+    if dotted in DATA_LOADERS:
+        return len(call.args) <= 2 and not any(isinstance(given, ast.Starred) for given in call.args)
+    if dotted in BACKENDS:
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        return all(isinstance(each, ast.Constant) and "://" not in str(each.value) for each in given)
+    return loads_plainly(call)
+
+
+def only_constants(call: ast.Call) -> bool:
+    """Whether all that is given to a call stands there as it is, in lists and dictionaries too."""
+    given = [*call.args, *(keyword.value for keyword in call.keywords)]
+    plain = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.expr_context | ast.UnaryOp | ast.unaryop
+    return all(isinstance(node, plain) for each in given for node in ast.walk(each))
+
+
 def loads_plainly(call: ast.Call) -> bool:
     """One path, and at most where to put what lies there."""
-    return len(call.args) == 1 and all(
+    path = call.args[0] if len(call.args) == 1 else None
+    if path is None or (isinstance(path, ast.Call) and end_of(path.func) not in ("Path", "join", "str", "expanduser")):
+        return False
+    return all(
         keyword.arg == "map_location"
         or (keyword.arg == "weights_only" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True)
         for keyword in call.keywords

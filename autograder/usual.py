@@ -9,7 +9,7 @@ import builtins
 
 from autograder.syntax import words
 
-# Attributes of whatever object; names imported from a module.
+# Attributes of whatever object; of modules those of COMPUTING and DRAWING.
 USUAL_NAMES = words(
     """
     shape size ndim dim numel dtype device itemsize nbytes element_size T mT H mH real imag data grad is_leaf requires_grad
@@ -89,13 +89,7 @@ USUAL_NAMES = words(
     resolve environ getenv path sep getcwd listdir makedirs mkdir cpu_count name version version_info platform maxsize
     float_info stdout stderr argv executable getsizeof basename dirname abspath write flush isatty exit
 
-    partial reduce wraps lru_cache cache cached_property total_ordering cmp_to_key itemgetter contextmanager suppress
-    nullcontext redirect_stdout dataclass dataclasses field fields asdict astuple SimpleNamespace signature getsource collect
-    print_exc format_exc default_timer StringIO BytesIO getvalue dumps loads dump basicConfig getLogger info debug warning
-    warn error simplefilter filterwarnings catch_warnings INFO DEBUG WARNING ERROR sleep gather deepcopy
-    Any Callable Dict List Tuple Set Optional Union Iterable Iterator Sequence Mapping Literal NamedTuple TypeVar Generic
-    Protocol Self Final ClassVar Annotated TypedDict Type Generator cast overload ascii_lowercase ascii_uppercase
-    ascii_letters digits punctuation
+    reduce cache field fields asdict getvalue info debug warning warn error sleep DEBUG INFO WARNING ERROR
 
     plt plot scatter bar barh hist hist2d imshow matshow pcolormesh contour contourf fill_between errorbar stem step boxplot
     violinplot quiver axhline axvline axhspan axvspan hlines vlines text annotate legend figure subplot subplots add_subplot
@@ -124,28 +118,128 @@ USUAL_NAMES = words(
 
     drive files mount upload download flush_and_unmount colab userdata
 
+    manual_seed_all from_iterable setLevel maxlen move_to_end retain_grad get_xticklabels setp FuncFormatter set_data to_jshtml
+    corrcoef cov fit predict score coef_ fit_transform Conv2d MaxPool2d AdaptiveAvgPool2d avg_pool2d
+
     config cfg model loss losses optimizer scheduler key value scale mask pos block blocks block_size batch_size d_model
     n_heads n_layers head heads layer layers encoder decoder history label labels target targets id ids token tokens
     attention state states h c d patch position positions passed points message
     """
 )
-# Of these modules every public name is usual: they compute, or draw, and nothing else.
+# Of these modules every name of their own is usual: they compute, and nothing else.
 USUAL_MODULES = words(
     """
     math cmath random itertools collections collections.abc statistics time datetime fractions decimal numbers bisect heapq
     pprint textwrap csv enum abc __future__ copy
     """
 )
-# Packages of which every public module is such a one.
-USUAL_PACKAGES = words("matplotlib mpl_toolkits seaborn plotly course_lib")
-# Of these the usual names; of packages that hold more than a lesson needs, these modules alone.
-LESSON_MODULES = USUAL_MODULES | words(
+# Packages that compute and modules that draw: in these the usual names above are usual.
+COMPUTING = words("torch numpy scipy pandas sklearn einops")
+DRAWING = words(
     """
-    autograder asyncio contextlib dataclasses einops functools gc glob google google.colab importlib importlib.util inspect io
-    ipywidgets json
-    logging operator os os.path pathlib PIL PIL.Image platform re string sys timeit traceback types typing typing_extensions
-    warnings pandas tqdm tqdm.auto tqdm.notebook safetensors safetensors.torch
-    IPython IPython.display
+    matplotlib matplotlib.animation matplotlib.cm matplotlib.colors matplotlib.dates matplotlib.gridspec matplotlib.lines
+    matplotlib.patches matplotlib.pyplot matplotlib.pyplot.cm matplotlib.pyplot.style matplotlib.style matplotlib.ticker
+    matplotlib.figure matplotlib.axes matplotlib.font_manager matplotlib.collections
+    mpl_toolkits mpl_toolkits.mplot3d mpl_toolkits.axes_grid1 seaborn plotly plotly.express plotly.graph_objects
+    plotly.subplots
+    """
+)
+# What a notebook takes from autograder.
+NOTEBOOK_NAMES = words("check hint judge names progress start use")
+# Of other modules these names, and of the ones above a few that mean something usual there only.
+USUAL_IN_MODULE = {
+    "asyncio": words("run sleep gather"),
+    "autograder": NOTEBOOK_NAMES,
+    "contextlib": words("contextmanager suppress nullcontext redirect_stdout"),
+    "dataclasses": words("dataclass field fields asdict astuple replace"),
+    "functools": words("partial reduce wraps lru_cache cache cached_property total_ordering cmp_to_key"),
+    "gc": words("collect"),
+    "glob": words("glob"),
+    "google.colab": words("drive files userdata"),
+    "importlib": words("invalidate_caches"),
+    "importlib.util": words("find_spec"),
+    "inspect": words("signature getsource"),
+    "io": words("StringIO BytesIO"),
+    "IPython": words("display version_info"),
+    "IPython.display": words(
+        "display HTML Markdown Image Latex Math SVG clear_output Video Audio YouTubeVideo set_matplotlib_formats"
+    ),
+    "ipywidgets": words("interact IntSlider FloatSlider widgets"),
+    "json": words("load loads dump dumps"),
+    "logging": words("basicConfig getLogger info debug warning error INFO DEBUG WARNING ERROR"),
+    "operator": words("itemgetter add sub mul truediv floordiv mod neg pow eq ne lt le gt ge"),
+    "os": words("environ getenv path sep getcwd listdir makedirs mkdir cpu_count name"),
+    "os.path": words("join exists basename dirname abspath isfile isdir splitext expanduser getsize sep"),
+    "pathlib": words("Path"),
+    "PIL": words("Image"),
+    "PIL.Image": words("open new fromarray Image"),
+    "platform": words("system python_version machine processor node platform"),
+    "re": words("compile match search findall finditer fullmatch split sub subn escape"),
+    "safetensors.torch": words("load_file"),
+    "string": words("ascii_lowercase ascii_uppercase ascii_letters digits punctuation whitespace"),
+    "sys": words("version version_info platform path maxsize float_info stdout stderr argv executable getsizeof exit"),
+    "timeit": words("default_timer"),
+    "tqdm": words("tqdm trange"),
+    "tqdm.auto": words("tqdm trange"),
+    "tqdm.notebook": words("tqdm trange"),
+    "traceback": words("print_exc format_exc"),
+    "types": words("SimpleNamespace"),
+    "warnings": words("warn simplefilter filterwarnings catch_warnings"),
+    "typing": words(
+        """
+        Any Callable Dict List Tuple Set Optional Union Iterable Iterator Sequence Mapping Literal NamedTuple TypeVar Generic
+        Protocol Self Final ClassVar Annotated TypedDict Type Generator cast overload
+        """
+    ),
+    "matplotlib.animation": words("FuncAnimation ArtistAnimation PillowWriter"),
+    "matplotlib.colors": words(
+        "ListedColormap LinearSegmentedColormap Normalize LogNorm TwoSlopeNorm BoundaryNorm SymLogNorm PowerNorm to_rgba to_rgb"
+    ),
+    "matplotlib.figure": words("Figure"),
+    "matplotlib.axes": words("Axes"),
+    "matplotlib.gridspec": words("GridSpec"),
+    "matplotlib.patches": words(
+        "Patch Circle Ellipse Polygon Arrow FancyArrow FancyArrowPatch FancyBboxPatch Wedge Arc"
+    ),
+    "matplotlib.pyplot": words(
+        """
+        Axes Figure Circle Normalize FuncFormatter MaxNLocator MultipleLocator GridSpec subplot_mosaic stackplot pie polar
+        hexbin fill eventplot spy broken_barh streamplot tricontourf autoscale minorticks_on pause arrow box draw ion ioff
+        delaxes sca figtext figlegend figimage clabel table subplot2grid rc_context rcdefaults getp get_fignums
+        """
+    ),
+    "matplotlib.ticker": words(
+        """
+        MaxNLocator MultipleLocator FixedLocator FixedFormatter FuncFormatter FormatStrFormatter StrMethodFormatter
+        PercentFormatter NullLocator NullFormatter LogLocator LogFormatter ScalarFormatter AutoMinorLocator EngFormatter
+        """
+    ),
+    "mpl_toolkits.mplot3d": words("Axes3D"),
+    "mpl_toolkits.axes_grid1": words("make_axes_locatable ImageGrid"),
+    "plotly.express": words("line bar scatter imshow histogram scatter_3d line_3d"),
+    "plotly.graph_objects": words("Figure Scatter Scatter3d Heatmap Bar Surface Layout"),
+    "plotly.subplots": words("make_subplots"),
+    "seaborn": words(
+        "histplot kdeplot boxplot violinplot pairplot jointplot clustermap relplot displot catplot regplot color_palette"
+        " set_style set_context set_palette despine load_dataset"
+    ),
+    "sklearn.datasets": words("load_iris load_digits make_blobs"),
+    "sklearn.decomposition": words("PCA"),
+    "sklearn.linear_model": words("LinearRegression LogisticRegression"),
+    "sklearn.manifold": words("TSNE"),
+    "sklearn.metrics": words("accuracy_score confusion_matrix"),
+    "sklearn.model_selection": words("train_test_split"),
+    "sklearn.preprocessing": words("StandardScaler"),
+}
+USUAL_IN_MODULE["typing_extensions"] = USUAL_IN_MODULE["typing"]
+# What a lesson imports; of packages that hold more than a lesson needs, these modules alone.
+LESSON_MODULES = (
+    USUAL_MODULES
+    | DRAWING
+    | USUAL_IN_MODULE.keys()
+    | words(
+        """
+    course_lib einops google PIL pandas safetensors
     torch torch.nn torch.nn.functional torch.nn.init torch.nn.modules torch.nn.parameter torch.nn.utils
     torch.nn.utils.rnn torch.autograd torch.autograd.functional torch.backends torch.cuda torch.distributions torch.fft
     torch.func torch.linalg torch.mps torch.optim torch.optim.lr_scheduler torch.profiler torch.random torch.special
@@ -154,26 +248,10 @@ LESSON_MODULES = USUAL_MODULES | words(
     numpy numpy.fft numpy.linalg numpy.polynomial numpy.random numpy.testing numpy.typing numpy.version
     scipy scipy.constants scipy.fft scipy.integrate scipy.interpolate scipy.linalg scipy.optimize scipy.signal scipy.sparse
     scipy.spatial scipy.special scipy.stats
-    sklearn sklearn.cluster sklearn.datasets sklearn.decomposition sklearn.linear_model sklearn.manifold sklearn.metrics
-    sklearn.model_selection sklearn.neighbors sklearn.pipeline sklearn.preprocessing
+    sklearn sklearn.cluster sklearn.neighbors sklearn.pipeline
     """
+    )
 )
-# Names that mean something usual in one place only.
-USUAL_IN_FULL = words(
-    """
-    importlib.util.find_spec importlib.invalidate_caches re.compile platform.system platform.python_version platform.machine platform.processor platform.node
-    glob.glob json.load asyncio.run sklearn.decomposition.PCA sklearn.manifold.TSNE sklearn.datasets.load_iris
-    sklearn.datasets.load_digits sklearn.datasets.make_blobs sklearn.model_selection.train_test_split
-    sklearn.preprocessing.StandardScaler sklearn.metrics.accuracy_score sklearn.metrics.confusion_matrix
-    sklearn.linear_model.LinearRegression sklearn.linear_model.LogisticRegression
-    """
-)
-USUAL_OF_SYSTEM = {
-    "os": words("environ getenv path sep getcwd listdir makedirs mkdir cpu_count name"),
-    "sys": words("version version_info platform path maxsize float_info stdout stderr argv executable getsizeof exit"),
-}
-# What a notebook takes from autograder.
-NOTEBOOK_NAMES = words("check hint judge names progress start use")
 # Forbidden in some exercises, but what one's own experiments are made of: listed in answers only.
 EVERYDAY = words(
     """
@@ -181,12 +259,13 @@ EVERYDAY = words(
     numpy tolist autograd backward func functional Function grad __matmul__ __rmatmul__
     """
 )
+OF_NAMED_TUPLES = words("_asdict _replace _make")
 USUAL_DUNDERS = words("__init__ __version__ __name__ __doc__ __file__ __post_init__ __all__ __main__")
 # Python asks for these where a student's own class stands in an expression of the student's own.
 USUAL_METHODS = USUAL_DUNDERS | words(
     """
     __call__ __repr__ __str__ __len__ __getitem__ __setitem__ __iter__ __next__ __contains__ __enter__ __exit__ __add__
-    __sub__ __mul__ __truediv__ __neg__ __radd__ __rsub__ __rmul__ __pow__ __iadd__ __matmul__
+    __sub__ __mul__ __truediv__ __neg__ __radd__ __rsub__ __rmul__ __pow__ __iadd__ __matmul__ __eq__ __hash__ __lt__
     """
 )
 USUAL_BUILTINS = (

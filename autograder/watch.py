@@ -4,10 +4,12 @@ A target is a dotted name ("torch.softmax", "torch.Tensor.backward", "torch.func
 exercise's own reference). A sighting ends the credit of the exercise, so nothing here guesses.
 """
 
+import gc
 import importlib
 import importlib.util
 import inspect
 import os
+import site
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -15,13 +17,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from sys import gettrace, settrace  # bound before a student gives the names to something else
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from autograder.callbacks import given_a_callback, name_of
+from autograder.callbacks import PYTHON, given_a_callback, name_of
 
 # Under "torch.autograd.*" too, but they only switch recording on and off.
 GRADIENT_MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
@@ -63,6 +66,7 @@ def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) ->
             if "torch._dynamo" in sys.modules:  # what was compiled before runs as it is written
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(no_threads(seen))
+            stack.enter_context(no_collection())
             stack.enter_context(Watcher(builtins, seen))
         yield
 
@@ -82,7 +86,47 @@ class Watcher(TorchFunctionMode):
             name = f"torch.{func.__name__}"
         if name is not None:
             self.seen(name)
-        return func(*args, **(kwargs or {}))  # torch keeps the watcher off in here, whoever is called back
+        with LibrariesOnly(lambda: self.seen(name_of(func) + UNSEEN)):
+            return func(*args, **(kwargs or {}))  # torch keeps the watcher off in here, whoever is called back
+
+
+class LibrariesOnly:
+    """While active, no function runs in this thread but those of torch, Python, installed packages and ours.
+
+    What torch is given is not all that it may run: the last reference to an object goes away, a backward pass comes to a
+    function of a student's, a tensor is printed with what was set before.
+    """
+
+    def __init__(self, seen: Callable[[], None]) -> None:
+        self.seen = seen
+
+    def __enter__(self) -> None:
+        self.before = gettrace()
+        settrace(self)  # a profile would do as well, but hears of calls of C functions too, which costs time
+
+    def __exit__(self, kind: Any, problem: Any, trace: Any) -> None:
+        kept = gettrace() is self
+        settrace(self.before)
+        if not kept and problem is None:  # somebody took it away, or swallowed what it had raised
+            self.seen()
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        if not in_library(frame.f_code.co_filename) and not made_by_library(frame):
+            self.seen()
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Python looks for unused objects in circles at no moment of a student's choice: their last words may fall anywhere,
+    into an operation of torch too. They wait until the answer is there.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @contextmanager
@@ -118,6 +162,22 @@ def of_package(frame: FrameType) -> bool:
     if file.startswith("<") and not file.startswith("<ipython"):  # code that a package makes from a text
         return frame.f_globals.get("__name__", "").split(".")[0] in OWN_FILES
     return file.startswith(PACKAGES) and not file.startswith(TESTS)  # what our tests call stands for a student's call
+
+
+INSTALLED = tuple(folder + os.sep for folder in (*site.getsitepackages(), site.getusersitepackages()))
+LIBRARIES = ("<frozen ", PYTHON, *INSTALLED, *PACKAGES)
+
+
+@cache  # asked of every function that runs in an operation
+def in_library(file: str) -> bool:
+    """Whether a file is Python's own, an installed package's or ours."""
+    return file.startswith(LIBRARIES) and not file.startswith(TESTS)
+
+
+def made_by_library(frame: FrameType) -> bool:
+    """Whether a frame runs what torch or a named tuple makes from a text."""
+    text = frame.f_code.co_filename == "<string>" and frame.f_globals.get("__name__", "").startswith("namedtuple_")
+    return text or of_package(frame)
 
 
 @contextmanager

@@ -64,8 +64,11 @@ PRODUCTS = (
     ),
     *all_named("embedding_bag", "EmbeddingBag"),
     # From the angle or the distance of two vectors, or how they vary together, it is one step to their inner product.
-    *all_named("cosine_similarity", "CosineSimilarity", "cosine_embedding_loss", "CosineEmbeddingLoss"),
-    *all_named("cdist", "cov", "corrcoef"),
+    *all_named("cosine_similarity", "CosineSimilarity", "*dist", "pairwise_distance", "PairwiseDistance", "cov", "corrcoef"),
+    # So it is from most losses, which sum squares of differences, or targets times logarithms.
+    *all_named("*_loss", "*Loss", "*cross_entropy*", "kl_div"),
+    # A determinant bordered with two vectors holds minus their inner product.
+    *all_named("*det"),
     # A triangular matrix of blocks A and B: its inverse, powers and exponential hold AB.
     *all_named("matrix_power", "matrix_exp", "*inverse", "*solve", "lstsq", "ormqr"),
     "torch.linalg.*",

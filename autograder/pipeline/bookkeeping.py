@@ -29,6 +29,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
+from autograder.pipeline.rebuild import all_of
 from autograder.pipeline.records import Grade, Record
 from autograder.text import both
 
@@ -42,11 +43,12 @@ c = get_config()
 here = pathlib.Path(__file__).resolve().parent
 c.CourseDirectory.root = str(here)
 c.CourseDirectory.db_url = f"sqlite:///{here.parent}/gradebook.db"
-# What students write is shown, never run: outputs by nbconvert's own setting, Markdown by the course's filter, which is read
-# without importing the course (and torch) into Jupyter.
+# What students write is shown, never run: outputs by nbconvert's own setting, Markdown and code by the course's filters, which
+# are read without importing the course (and torch) into Jupyter.
 course = pathlib.Path(importlib.util.find_spec("autograder").origin).parent
 c.HTMLExporter.sanitize_html = True
-c.HTMLExporter.filters = {"markdown2html": runpy.run_path(str(course / "pipeline" / "shown.py"))["markdown2html"]}
+shown = runpy.run_path(str(course / "pipeline" / "shown.py"))
+c.HTMLExporter.filters = {name: shown[name] for name in ("markdown2html", "highlight_code")}
 """
 # An instructor's own settings, such as the penalty of late submissions: never written here, read where it is there.
 OWN_SETTINGS = "own_config.py"
@@ -205,13 +207,13 @@ class Books:
 
 
 def answers_of(notebook: NotebookNode | None) -> dict[str, tuple[str, str]]:
-    """The answers of a notebook by exercise: what its cell is called in the books, and its text."""
+    """The answers of a notebook by exercise: what its cell is called in the books, and what is in it."""
     cells = (
-        [(cell.metadata.get("nbgrader", {}), cell.source) for cell in notebook.cells] if notebook is not None else []
+        [(cell.metadata.get("nbgrader", {}), all_of(cell)) for cell in notebook.cells] if notebook is not None else []
     )
     return {
-        book["grade_id"].removeprefix("answer-"): (book["grade_id"], source)
-        for book, source in cells
+        book["grade_id"].removeprefix("answer-"): (book["grade_id"], answer)
+        for book, answer in cells
         if book.get("solution")
     }
 

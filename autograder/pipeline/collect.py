@@ -9,12 +9,14 @@ syntax tree. Every file ends as a `Submission` with a status and a reason, excep
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -31,10 +33,12 @@ from autograder.pipeline.pile import (
 )
 from autograder.pipeline.rebuild import (
     Frames,
+    all_of,
     choose_language,
     choose_lesson,
     forget_given_points,
     load_frames,
+    names_lesson,
     rebuild,
 )
 from autograder.pipeline.records import Record, by_name
@@ -44,6 +48,7 @@ GRADED = ("ok", "repaired")  # statuses of the files that are run and judged
 # Whose a file is, as its reason says it.
 FROM_FILE_NAME, NO_ID = "student taken from the file name", "no student id found anywhere"
 OF_NOBODY = "a file of nobody known"
+NO_ANSWERS = "nothing is answered in it"
 
 
 @dataclass
@@ -69,6 +74,7 @@ class Submission:
     listed: str = ""  # the student number on the list of the class, where the name alone says whose it is
     claimant: str = ""  # whose the id is, see `Owner.who`
     hand: str = ""  # the outermost part of the path that came from one hand: a folder, a zip or the file
+    raw_id: str = ""  # the id as it was found, before it was made a folder's name
 
     def tell(self, sentence: str) -> None:
         """Add a sentence for the instructor."""
@@ -283,19 +289,36 @@ def identify(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submissio
         with_claim(owner, draft, folder_of.get(number, ""), zips[number], frames)
         for number, (owner, draft) in enumerate(zip(owners, drafts))
     ]
+    owners = without_forged(drafts, owners)
     # Who once forgot to type the id that the file is called after is no other student.
-    both = {normal(owner.raw_id) for owner in owners if owner.rank == BOTH and not owner.who}
+    both = {normal(owner.raw_id) for owner in owners if owner.rank == BOTH}
     return [
-        replace(owner, who="")
+        replace(owner, who="", rank=BOTH)
         if owner.rank == TYPED and owner.who in both and owner.who == normal(owner.raw_id)
         else owner
         for owner in owners
     ]
 
 
+def without_forged(drafts: Sequence[Draft], owners: Sequence[Owner]) -> list[Owner]:
+    """A platform names most of its pile; where it has not, students may have called their files so."""
+    hands = {
+        (owner.platform, draft.file.path[: owner.part + 1]) for owner, draft in zip(owners, drafts) if not draft.problem
+    }
+    count = Counter(platform for platform, _ in hands)
+    result = []
+    for draft, owner in zip(drafts, owners):
+        if owner.platform and 2 * count[owner.platform] <= len(hands):
+            part = draft.file.path[owner.part]
+            in_folder = owner.part < len(draft.file.path) - 1 and folder_name(part) == part
+            owner = replace(owner, rank=FOLDER if in_folder else TYPED)
+        result.append(owner)
+    return result
+
+
 def with_numbers(drafts: Sequence[Draft], owners: Sequence[Owner], before: Sequence[Submission]) -> list[Owner]:
     """Files without any id are "unknown-1" and so on: each keeps its number in later runs, and none gets another's."""
-    had = {file.source: file.student_id for file in before if re.fullmatch(r"unknown-[0-9]+", file.student_id)}
+    had = {file.source: file.student_id for file in before if is_unknown(file)}
     taken = {*had.values(), *(normal(owner.raw_id) for owner in owners)}
     result, number = [], 0
     for draft, owner in zip(drafts, owners):
@@ -337,10 +360,11 @@ def zips_of_students(
     """For each file the outermost zip around it that one student made, if it lies in one.
 
     Zips with the notebooks of several are exports of the class only where they hold four times as many students as there are
-    files beside them, and half as many as in an earlier run: else who puts a second id into their zip would have the dates
-    in it believed.
+    files beside them, and half as many as in an earlier run, then without ids that nobody had: else who puts a second id, or
+    many that are made up, into their zip would have the dates in it believed.
     """
     paths = [tuple(map(folder_name, draft.file.path)) for draft in drafts]
+    known = {normal(id_) for file in before for id_ in (file.student_id, file.raw_id, file.notebook_id)}
     class_size = max(lesson_counts(before).values(), default=0)
     ids: dict[tuple[str, ...], set[str]] = defaultdict(set)
     exports: set[tuple[str, ...]] = set()
@@ -354,6 +378,7 @@ def zips_of_students(
                 ids[zip_].add(normal(owners[number].raw_id))
         several = {zip_ for zip_ in around.values() if len(ids[zip_]) > 1}
         students = set[str]().union(*(ids[zip_] for zip_ in several))
+        students &= known or students
         beside = len(inside) - len(around) + len({*around.values()} - several)
         if len(students) < max(1, 4 * beside, class_size / 2):
             break
@@ -393,8 +418,38 @@ def with_claim(owner: Owner, draft: Draft, folder: str, around: Zip | None, fram
     if named and any(folder in (folder_name(part), name_without_lesson(folder_name(part), frames)) for part in outside):
         return replace(owner, who=normal(place), rank=FOLDER, other=place)
     alone = "" if typed else id_  # nothing else in the name
-    who = normal(words or place) if words or not named else alone
+    who = name_in(words if words or named else place) or (alone if named else normal(folder) or alone)
     return replace(owner, who=who, rank=BOTH if named and typed else TYPED, other=place or copy_of(path[-1])[0])
+
+
+_AGAIN = re.compile(
+    r"v\d+|ver\d*|version\d*|re_?sub(?:mit(?:ted)?|mission)?|re_?vis(?:ed|ion)|updated?|fix(?:ed)?|corrected|late"
+)
+_AGAIN_ZH = re.compile("修正版?|補交|重交|更新版?|最[終新後]版?|完成版?|定稿|新版|第.版")
+
+
+def name_in(text: str) -> str:
+    """The words of a name that may be somebody's, not those that tell a file that is handed in again from the first."""
+    words = re.split(r"[\s\-_.()]+", _AGAIN_ZH.sub(" ", normal(text)))
+    return " ".join(word for word in words if word and not names_nobody(word) and not _AGAIN.fullmatch(word))
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two claimants may be one: "ann" and "ann lee". What has a number in it, or is a path, is another's unless equal."""
+    words = [set() if re.search(r"[\d/.]", who) else {*who.split()} for who in (one, other)]
+    return one == other or (all(words) and (words[0] <= words[1] or words[1] <= words[0]))
+
+
+def is_unknown(file: Submission) -> bool:
+    """Whether a file has no id, see `with_numbers`."""
+    return re.fullmatch(r"unknown-[0-9]+", file.student_id) is not None
+
+
+def by_id_alone(one: Submission, other: Submission) -> bool:
+    """Whether nothing but the id (or the path, where there is none) says that two files are one student's: neither a platform
+    nor a name.
+    """
+    return is_unknown(one) or not one.claimant or not same_name(one.claimant, other.claimant)
 
 
 def ids_of_folders(drafts: Sequence[Draft], folder_of: dict[int, str]) -> dict[str, str]:
@@ -423,9 +478,11 @@ def assign_ids(owners: Sequence[Owner], sources: Sequence[str] = (), before: Seq
     had = {file.source: file.student_id for file in before}
     spelled = {file.student_id.casefold(): file.student_id for file in before}
     theirs: dict[str, set[str]] = defaultdict(set)  # what students of earlier runs were called, by their ids
+    exactly = {(file.student_id.casefold(), normal(file.raw_id)) for file in before}
     for file in before:
         parts = map(normal, map(folder_name, file.source.split("/")))
-        theirs[file.student_id.casefold()] |= {normal(file.student_id), normal(file.notebook_id), *parts}
+        names = map(normal, (file.student_id, file.raw_id, file.notebook_id))
+        theirs[file.student_id.casefold()] |= {*names, *parts}
     bases = [safe_id(owner.raw_id) for owner in owners]
     kept = [
         old if old and re.fullmatch(re.escape(base) + r"(-[0-9]+)?", old, re.IGNORECASE) else ""
@@ -433,9 +490,12 @@ def assign_ids(owners: Sequence[Owner], sources: Sequence[str] = (), before: Seq
     ]
     given: dict[str, str] = {}
     taken: set[str] = set()
-    for at in sorted(
-        range(len(owners)), key=lambda at: (not kept[at], normal(owners[at].raw_id) != bases[at].casefold())
-    ):
+
+    def place(at: int) -> tuple[bool, bool, bool]:
+        key, base = normal(owners[at].raw_id), bases[at].casefold()
+        return not kept[at], (base, key) not in exactly, key != base
+
+    for at in sorted(range(len(owners)), key=place):
         key, base, number = normal(owners[at].raw_id), bases[at], 1
         if key in given:
             continue
@@ -469,10 +529,14 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
             claims[row.student_id, row.lesson].append((row, owner))
     for (student, lesson), group in claims.items():
         held = holders[student, lesson]
+        whose = claimants([owner for _, owner in group], held)
+        known = {whose[file.claimant] for file in held}
         few = 2 * now[lesson or ""] < then[lesson or ""]  # who is late hands in, the others' files stay as they are
         sources = {file.source for file in held}
-        earlier = {owner.who for row, owner in group if row.source in sources}
-        named = {owner.who for _, owner in group if owner.rank == PLATFORM}
+        earlier = {whose[owner.who] for row, owner in group if row.source in sources}
+        named = {whose[owner.who] for _, owner in group if owner.rank == PLATFORM}
+        if few and held:
+            named &= known
         if named:
             first = named if len(named) == 1 else named & earlier
         elif earlier:
@@ -481,43 +545,70 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
             claim = [
                 owner
                 for row, owner in group
-                if not held or may_follow(row, owner, held, few or had.get(row.source, student) != student)
+                if not held
+                or whose[owner.who] in known
+                or (had.get(row.source, student) == student and may_follow(row, owner, held, few))
             ]
             best = max((owner.rank for owner in claim), default=TYPED)
-            first = {owner.who for owner in claim if owner.rank == best}
+            first = {whose[owner.who] for owner in claim if owner.rank == best}
         if len(first) > 1:
             first = set()
         fresh: dict[str, str] = {}
         for row, owner in group:
-            if owner.who in first:
+            who = whose[owner.who]
+            if who in first:
                 continue
-            if owner.who not in fresh:
+            if who not in fresh:
                 base = candidate = safe_id(owner.other) or "unknown"
                 number = 1
                 while candidate.casefold() in taken:
                     number += 1
                     candidate = f"{base}-{number}"
                 old = had.get(row.source, student)
-                fresh[owner.who] = old if old != student else candidate
-                taken.add(fresh[owner.who].casefold())
-            row.student_id = fresh[owner.who]
+                fresh[who] = old if old != student else candidate
+                taken.add(fresh[who].casefold())
+            row.student_id = fresh[who]
             row.tell(f"It claims the id {student}, and so does another's file.")
-        others = [row.source for row, owner in group if owner.who not in first]
+        others = [row.source for row, owner in group if whose[owner.who] not in first]
         for row, owner in group:
-            if owner.who in first and others:
+            if whose[owner.who] in first and others:
                 row.tell(f"Its id is claimed by another's file too: {others[0]}.")
 
 
-def may_follow(row: Submission, owner: Owner, held: Sequence[Submission], only_same: bool) -> bool:
-    """Whether a file may be a later one of who had the id in an earlier run, with `held`, and has none of those in the pile.
+def claimants(owners: Sequence[Owner], held: Sequence[Submission]) -> dict[str, str]:
+    """Who claims one id: for each `who` the one that stands for all that are the same student's.
 
-    It is the same claimant's, or (not with `only_same`) it comes with the class again, under another name.
+    These are names of which one holds the other's words, and whatever stands beside an id that is both in the file's name
+    and typed.
     """
-    known = {file.claimant for file in held}
-    if owner.who in known or only_same:
-        return owner.who in known
+    id_ = normal(owners[0].raw_id)
+    found: dict[str, str] = {}
+    names = {owner.who for owner in owners} | {file.claimant for file in held}
+    for who in sorted(names, key=lambda who: (len(who.split()), who)):
+        found[who] = next((found[other] for other in found if same_name(other, who)), who)
+    both = {found[owner.who] for owner in owners if owner.rank == BOTH}
+    both |= {found[file.claimant] for file in held if both and is_called(file, id_)}
+    return {who: min(both) if one in both else one for who, one in found.items()}
+
+
+def is_called(file: Submission, id_: str) -> bool:
+    """Whether a file of an earlier run, and no folder around it, is called after an id, which is typed or all of the name."""
+    *folders, name = normal(file.source).split("/")
+    return (
+        id_ in name
+        and not any(id_ in folder for folder in folders)
+        and id_ in (normal(file.notebook_id), file.claimant)
+    )
+
+
+def may_follow(row: Submission, owner: Owner, held: Sequence[Submission], late: bool) -> bool:
+    """Whether a file may be a later one of who had the id in an earlier run, with `held`, under another name.
+
+    The id was and is typed, or the class comes again. Where others do not come again (`late`), only who had nothing but the id.
+    """
+    nameless = "" in {file.claimant for file in held}
     typed_again = normal(row.notebook_id) == normal(owner.raw_id) in {normal(file.notebook_id) for file in held}
-    return typed_again or (owner.rank == FOLDER and "" not in known)
+    return typed_again and nameless if late else typed_again or (owner.rank == FOLDER and not nameless)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -551,7 +642,7 @@ def collect(
     forget_given_points(drafts, frames)
     owners = identify(drafts, frames, before)
     students = assign_ids(owners, [source_of(draft) for draft in drafts], before)
-    limit_students(drafts, owners, students)
+    limit_students(drafts, owners, students, frames)
     rows = [
         submission(draft, owner, student, frames, releases)
         for draft, owner, student in zip(drafts, owners, students, strict=True)
@@ -559,7 +650,7 @@ def collect(
     part_claims(rows, owners, before)
     copies = [max(copy_of(draft.name)[2], owner.copy) for draft, owner in zip(drafts, owners, strict=True)]
     fill_in_lesson(rows, lesson_in(folder_name(Path(pile).name), frames))
-    supersede(rows, [(not draft.script, number) for draft, number in zip(drafts, copies, strict=True)])
+    supersede(rows, [(not draft.script, number) for draft, number in zip(drafts, copies, strict=True)], frames)
     return sorted(rows, key=lambda row: (row.student_id, row.lesson or "", row.source))
 
 
@@ -589,6 +680,9 @@ def fill_in_lesson(rows: Sequence[Submission], named: str | None) -> None:
 STUDENT_LIMIT = 1_000_000  # characters of code of one student's notebooks
 NOTEBOOK_LIMIT = 40  # of one student
 ZIP_LIMIT = 100_000_000  # characters of all cells of a zip inside the pile, a file counted as 20,000 or more
+ZIP_CODE = 10_000_000  # characters of code of such a zip, a notebook counted as 20,000 or more
+ZIP_UNREAD = 5  # files of one hand, with one reason, that have a row each; more of them share one
+ZIP_REASONS = 40  # of one hand
 ZIP_SETUPS = 1_000_000  # characters in such a zip that are parsed to learn whose its notebooks are
 
 
@@ -604,28 +698,97 @@ def read_drafts(pile: Path) -> Iterator[Draft]:
         if held[outer] > ZIP_LIMIT:
             yield Draft(replace(file, data=b""), problem=file.problem or "its zip holds too much text to be read")
             continue
-        draft = read_draft(file, parse=asked[outer] <= ZIP_SETUPS)
+        released = bool(file.data) and hashlib.sha256(file.data).digest() in released_files()
+        draft = replace(read_draft(file, parse=asked[outer] <= ZIP_SETUPS), released=released)
         pictures = (data for cell in draft.cells for _, _, data in cell.attachments)
         held[outer] += max(20_000, sum(len(cell.source) for cell in draft.cells) + sum(map(len, pictures)))
         asked[outer] += min(SETUP_LIMIT, sum(map(setup_size, draft.cells)))
         yield draft
 
 
-def limit_students(drafts: Sequence[Draft], owners: Sequence[Owner], students: Sequence[str]) -> None:
-    """Nobody keeps the class waiting: of very many notebooks of one student, or in one zip, only the newest are read."""
-    spent: Counter[tuple[str, ...]] = Counter()
-    count: Counter[tuple[str, ...]] = Counter()
+@cache
+def released_files() -> set[bytes]:
+    """Fingerprints of what the student repository holds."""
+    course = Path(__file__).resolve().parents[2]
+    patterns = ("lessons/*/*.ipynb", "autograder/**/*.py", "course_lib/**/*.py", "LICENSE*", "constraints.txt")
+    return {hashlib.sha256(path.read_bytes()).digest() for pattern in patterns for path in course.glob(pattern)}
+
+
+Hand = tuple[str, ...]  # the path of what one student handed in
+
+
+def limit_students(drafts: list[Draft], owners: list[Owner], students: list[str], frames: Frames) -> None:
+    """Nobody keeps the class waiting: of very many notebooks of one student, or in one zip, only the newest are read.
+
+    What else lies in a student's zip, such as a copy of the course or of Python, has no row, or shares one.
+    """
+
+    def hand(at: int) -> Hand:
+        return drafts[at].file.path[: owners[at].part + 1]
+
+    def drop(unwanted: set[int]) -> None:
+        rest = [at for at in range(len(drafts)) if at not in unwanted]
+        drafts[:], owners[:], students[:] = (
+            [drafts[n] for n in rest],
+            [owners[n] for n in rest],
+            [students[n] for n in rest],
+        )
+
+    at_work = {hand(at) for at, draft in enumerate(drafts) if not (draft.problem or draft.released)}
+    drop({at for at, draft in enumerate(drafts) if draft.released and hand(at) in at_work})
+    lessons: dict[Hand, set[str | None]] = defaultdict(set)
+    for at, draft in enumerate(drafts):
+        if not draft.problem and not draft.script:
+            lessons[hand(at)].add(choose_lesson(draft, frames))
+    for at, draft in enumerate(drafts):
+        if draft.script and not draft.problem and in_zip(draft) and not names_lesson(draft, frames):
+            named = lesson_in("/".join(draft.file.path[:-1]), frames)
+            if named is None or named in lessons[hand(at)]:
+                draft.cells, draft.problem = [], "it is a .py file, not a notebook"
+    limit_code(drafts, owners, students)
+
+    alike: dict[Hand, dict[tuple[str, str | None], list[int]]] = defaultdict(lambda: defaultdict(list))
+    for at, draft in enumerate(drafts):
+        if draft.problem and in_zip(draft) and ".ipynb" not in draft.name.lower():
+            kind = re.sub("[0-9]+", "", draft.problem), lesson_in("/".join(draft.file.path), frames)
+            known = alike[hand(at)]
+            known[kind if len(known) < ZIP_REASONS else next(reversed(known))].append(at)
+    more: set[int] = set()
+    for group in (group for kinds in alike.values() for group in kinds.values() if len(group) > ZIP_UNREAD):
+        first, rest = drafts[group[0]], f"nor are {len(group) - 1} more files of its zip read"
+        first.problem = "; ".join([first.problem, rest])
+        more |= {*group[1:]}
+    drop(more)
+
+
+def in_zip(draft: Draft) -> bool:
+    """Whether a file lies in a zip inside the pile."""
+    return len(draft.file.dates) > 1
+
+
+def limit_code(drafts: Sequence[Draft], owners: Sequence[Owner], students: Sequence[str]) -> None:
+    """Of one student, in one zip or by the same claim, so many notebooks and so much code; of a zip so much code in all.
+
+    Others in the same zip take nothing from a student: it may be the zip of a class.
+    """
+    spent: Counter[tuple[object, ...]] = Counter()
+    count: Counter[tuple[object, ...]] = Counter()
+    of_zip: Counter[Hand] = Counter()
     dates = [draft.file.received_below(owner.part) or datetime.min for draft, owner in zip(drafts, owners)]
-    for at in sorted(range(len(drafts)), key=lambda at: dates[at], reverse=True):
+    for at in sorted(range(len(drafts)), key=lambda at: (not drafts[at].script, dates[at]), reverse=True):
         draft, owner = drafts[at], owners[at]
         if draft.problem:
             continue
-        size, whose = code_size(draft.cells), [(students[at], owner.who), draft.file.path[: owner.part + 1]]
+        size, hand = code_size(draft.cells), draft.file.path[: owner.part + 1]
+        whose = [(students[at], owner.who), (students[at], hand)]
+        of_zip[hand] += max(20_000, size)
         for key in whose:
             spent[key] += size
             count[key] += 1
         if any(spent[key] > STUDENT_LIMIT or count[key] > NOTEBOOK_LIMIT for key in whose):
             draft.cells, draft.problem = [], "this student's notebooks are too many to be read"
+        elif of_zip[hand] > ZIP_CODE:
+            draft.cells, draft.problem = [], "its zip holds too much text to be read"
 
 
 def source_of(draft: Draft) -> str:
@@ -639,7 +802,7 @@ def submission(draft: Draft, owner: Owner, student: str, frames: Frames, release
     row = Submission(
         student, name or student, None, "", "", source_of(draft), draft.file.received_below(owner.part), "", ""
     )
-    row.platform, row.claimant = owner.platform, owner.who
+    row.platform, row.claimant, row.raw_id = owner.platform, owner.who, clean_text(owner.raw_id)[:200]
     row.hand = "/".join(row.source.split("/")[: owner.part + 1])
     if owner.late:
         row.tell("Canvas marked it late.")
@@ -697,8 +860,16 @@ def cells_of(row: Submission) -> list[str]:
     return [cell.source for cell in row.notebook.cells] if row.notebook is not None else []
 
 
-def supersede(rows: Sequence[Submission], ranks: Sequence[tuple[bool, int]]) -> None:
-    """Of several files of one student for one lesson the newest stays; all are told.
+def is_blank(row: Submission, frames: Frames) -> bool:
+    """Whether nothing in a notebook is the student's: a released one, as it was."""
+    if row.notebook is None:
+        return True
+    released = {all_of(cell) for cell in frames[row.lesson or ""][row.language].notebook.cells}
+    return all(all_of(cell) in released for cell in row.notebook.cells)
+
+
+def supersede(rows: Sequence[Submission], ranks: Sequence[tuple[bool, int]], frames: Frames) -> None:
+    """Of several files of one student for one lesson the newest with an answer stays; all are told.
 
     `ranks` says for each row whether it is a notebook (it comes before a script of it) and the number of the copy, which
     decides where dates do not.
@@ -711,19 +882,23 @@ def supersede(rows: Sequence[Submission], ranks: Sequence[tuple[bool, int]]) -> 
         if len(group) < 2:
             continue
         dated = all(row.received is not None for row, _ in group)
+        answered = [not is_blank(row, frames) for row, _ in group]
         ages = [
-            (rank[0], row.received if dated and row.received else datetime.min, rank[1], row.source)
-            for row, rank in group
+            (filled, rank[0], row.received if dated and row.received else datetime.min, rank[1], row.source)
+            for filled, (row, rank) in zip(answered, group, strict=True)
         ]
         usable = [row for row, _ in group]
         newest = usable[ages.index(max(ages))]
-        for row in usable:
+        for filled, row in zip(answered, usable, strict=True):
             if row is not newest:
-                if not row.claimant and cells_of(row) != cells_of(newest):
+                if by_id_alone(row, newest) and cells_of(row) != cells_of(newest):
                     row.tell(only_by_id(newest.source))
                     newest.tell(only_by_id(row.source))
                 row.status, row.notebook = "superseded", None
-                row.reason = f"The same student's {newest.source} is graded instead."
-        newest.reason = sentence(
-            [newest.reason.rstrip("."), f"the newest of {len(usable)} files of this student and lesson"]
-        )
+                why = "" if filled or not any(answered) else NO_ANSWERS
+                row.reason = sentence([why, f"the same student's {newest.source} is graded instead"])
+        count = sum(answered) or len(usable)
+        if count > 1:
+            newest.reason = sentence(
+                [newest.reason.rstrip("."), f"the newest of {count} files of this student and lesson"]
+            )

@@ -65,6 +65,7 @@ class Draft:
     setup_name: str = ""
     problem: str = ""
     script: bool = False
+    released: bool = False  # byte for byte a file of the course, as it comes with a copy of the student repository
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """What was graded into the same folder before: lessons of earlier piles, newer files, and all of it for a mended exercise."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -8,11 +8,22 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from autograder.pipeline.collect import GRADED, Submission, lesson_counts, lessons_of, only_by_id
+from autograder.pipeline.collect import (
+    GRADED,
+    NO_ANSWERS,
+    Submission,
+    by_id_alone,
+    is_blank,
+    is_unknown,
+    lesson_counts,
+    lessons_of,
+    only_by_id,
+    sentence,
+)
 from autograder.pipeline.drafts import read_draft
 from autograder.pipeline.grading import is_students, new_record, record_path
 from autograder.pipeline.pile import File
-from autograder.pipeline.rebuild import Frames, load_frames, rebuild
+from autograder.pipeline.rebuild import Frames, all_of, load_frames, rebuild
 from autograder.pipeline.records import Record
 from autograder.pipeline.report import ReportError, read_files
 from autograder.pipeline.roster import FROM_WORKSHEET
@@ -49,7 +60,9 @@ class Earlier:
         )  # fmt: skip
 
     def newest(self, pile: Sequence[Submission], tell: Callable[[str], None]) -> list[Submission]:
-        """The pile; where it holds an older file than what was graded of the same student and lesson, that one stays."""
+        """The pile; where it holds an older file than what was graded of the same student and lesson, or a blank one instead
+        of answers, that one stays.
+        """
         result: list[Submission] = []
         for file in pile:
             kept = self.same_as(file) if file.notebook is not None else None
@@ -63,10 +76,21 @@ class Earlier:
                 kept.tell(f"It stays, for {file.source} is older.")
                 tell(f"{file.source} is older than {kept.source}, which was graded before and stays")
                 file = kept
-            elif kept is not None and not file.claimant and file.source != kept.source:
+            elif kept is not None and self.is_emptied(file, kept):
+                reason = sentence([NO_ANSWERS, f"{kept.source}, which was graded before, stays"])
+                result.append(replace(file, status="superseded", notebook=None, reason=reason))
+                kept.tell(f"It stays, for nothing is answered in {file.source}.")
+                tell(f"nothing is answered in {file.source}: {kept.source}, which was graded before, stays")
+                file = kept
+            elif kept is not None and by_id_alone(file, kept):
                 file.tell(only_by_id(kept.source))
             result.append(file)
         return result
+
+    def is_emptied(self, file: Submission, kept: Submission) -> bool:
+        """Whether nothing is answered in a file, and something was in what was graded before."""
+        self.frames = self.frames or load_frames(self.lessons)
+        return is_blank(file, self.frames) and not is_blank(kept, self.frames)
 
     def with_exercise(self, name: str, tell: Callable[[str], None]) -> list[Submission]:
         """The submissions that have an exercise, to judge it anew."""
@@ -83,7 +107,9 @@ class Earlier:
         for file in pile:
             if file.notebook is not None:
                 kept = self.same_as(file)
-                count += kept is None or (answers(kept) != answers(file) and not is_older(file, kept))
+                count += kept is None or not (
+                    answers(kept) == answers(file) or is_older(file, kept) or self.is_emptied(file, kept)
+                )
         return count
 
     def besides(
@@ -92,12 +118,24 @@ class Earlier:
         """What the folder holds besides this pile: lessons that the pile is not of keep their rows.
 
         Where less than half of those hand a lesson in who had, the pile is not the lesson's own: then it replaces what the
-        same students handed in, and nothing else. A file whose lesson nobody knows belongs to the lessons that it came with.
-        Whose record is gone was deleted.
+        same students handed in, and nothing else; and so where half as many do, but under other ids. Nothing is replaced by a
+        file that could not be read. A file whose lesson nobody knows belongs to the lessons that it came with. Whose record is
+        gone was deleted.
         """
         before, now = lesson_counts(self.files), lesson_counts(pile)
+        had, have = students_of(self.files), students_of(pile)
         replaced = {lesson for lesson in lessons_of(pile) if 2 * now[lesson] >= before[lesson]}
-        here = {(file.student_id, file.lesson) for file in pile}
+        for lesson in sorted(replaced):
+            if 2 * len(had[lesson] & have[lesson]) < len(had[lesson]):
+                replaced.remove(lesson)
+                tell(f"{lesson}: most who had a row before are not in this pile, but others: all rows stay")
+        here = {(file.student_id, file.lesson) for file in pile if file.status in GRADED}
+        unread = {
+            (file.student_id, lesson)
+            for file in pile
+            if file.status in ("unreadable", "unknown lesson")
+            for lesson in ([file.lesson] if file.lesson else replaced)
+        } - here
         paths, main = {file.source for file in pile}, {*lessons_of(pile)}
         records: list[Record] = []
         kept: list[Submission] = []
@@ -107,7 +145,8 @@ class Earlier:
             self.files, key=lambda file: file.status == "superseded"
         ):  # known by then whose record is there
             whose = file.student_id, file.lesson
-            if file.lesson in replaced or (file.lesson is not None and whose in here):
+            stays = whose in unread and file.status in (*GRADED, "superseded")
+            if (file.lesson in replaced and not stays) or (file.lesson is not None and whose in here):
                 gone[file.lesson] += file.status in GRADED and whose not in here
                 continue
             if file.status == "superseded":
@@ -126,10 +165,19 @@ class Earlier:
         return records, kept
 
 
+def students_of(files: Iterable[Submission]) -> dict[str | None, set[str]]:
+    """Who has a graded row, by lesson; who has no id is called anew in each export."""
+    found: dict[str | None, set[str]] = defaultdict(set)
+    for file in files:
+        if file.status in GRADED and not is_unknown(file):
+            found[file.lesson].add(file.student_id)
+    return found
+
+
 def answers(file: Submission) -> list[str]:
     """All that the student wrote."""
     cells: list[NotebookNode] = file.notebook.cells if file.notebook is not None else []
-    return [cell.source for cell in cells if is_students(cell)]
+    return [all_of(cell) for cell in cells if is_students(cell)]
 
 
 def is_older(file: Submission, kept: Submission) -> bool:

@@ -31,6 +31,7 @@ from autograder.pipeline import sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books
 from autograder.pipeline.collect import Submission, collect
 from autograder.pipeline.kept import Tried, load_tried, save_tried
+from autograder.pipeline.rebuild import all_of
 from autograder.pipeline.records import Change, Grade, Listed, Record, changes_between, grade_of
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python, parsed
@@ -395,7 +396,7 @@ def unusual_lines(
         place_zh = f"自己加的第 {own[i]} 個儲存格" if student else name.removeprefix(ANSWER)
         forbidden = sorted(everywhere if student else of_cell.get(i, ()))
         of_line: dict[int, list[Seen]] = {}
-        for seen in unusual_in_source(cell.source, forbidden, notebook, scratch=student):
+        for seen in unusual_in_source(cell.source, forbidden, notebook, scratch=student, behind=of_cell.get(i, ())):
             of_line.setdefault(seen.line, []).append(seen)
         code = re.split(r"\r\n|\r|\n", cell.source)
         for line, several in of_line.items():
@@ -767,7 +768,7 @@ def key_of(submission: Submission, inputs: Inputs) -> str:
     handed_in, deciding = hashlib.sha256(), hashlib.sha256()
     answers = [cell for cell in submission.notebook.cells if cell.metadata.get("nbgrader", {}).get("solution")]
     for cell in [*cells_to_run(submission.notebook), *answers]:
-        handed_in.update(f"{cell.cell_type}\0{cell.source}\0".encode("utf-8", "replace"))
+        handed_in.update(f"{cell.cell_type}\0{all_of(cell)}\0".encode("utf-8", "replace"))
     handed_in.update(f"{submission.student_id}/{submission.unscored}/{inputs.fingerprint()}".encode())
     deciding.update(course_fingerprint(submission.lesson or "").encode())
     return f"{handed_in.hexdigest()}-{deciding.hexdigest()}"

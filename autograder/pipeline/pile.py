@@ -96,6 +96,7 @@ COPIES = {"__MACOSX", ".ipynb_checkpoints"}  # folders of what stands beside the
 LITTER = {"__pycache__", "Thumbs.db", "desktop.ini", *COPIES}
 DOCUMENT = {"[Content_Types].xml", "mimetype"}  # members of .docx, .odt and the like, which are zip files too
 TEXT_TYPES = {"", ".py", ".json", ".txt", ".html", ".htm", ".download"}
+LIBRARIES = {"autograder", "course_lib", "site-packages"}  # folders of programs that nobody in the class has written
 
 
 def is_litter(parts: Iterable[str]) -> bool:
@@ -175,6 +176,15 @@ def _is_script(name: str) -> bool:
     return name.lower().endswith(".py")
 
 
+def _turn(name: str) -> int:
+    """When a file is read: notebooks first, then what may be one, then zips; last what is only counted."""
+    if ".ipynb" in name.lower():
+        return 0
+    if _is_zip_name(name):
+        return 2
+    return 1 if os.path.splitext(name)[1].lower() in TEXT_TYPES else 3
+
+
 def _type_problem(name: str, size: int) -> str:
     """Why a file is not worth reading, judged by its name and size; empty if it may hold a notebook."""
     if _is_script(name) and size > SCRIPT_SIZE:
@@ -188,7 +198,7 @@ def _type_problem(name: str, size: int) -> str:
 
 
 def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
-    found: list[tuple[bool, int, tuple[str, ...], Path, os.stat_result]] = []
+    found: list[tuple[int, int, tuple[str, ...], Path, os.stat_result]] = []
     litter = 0
     for folder, folders, names in os.walk(root):
         links = [name for name in folders if (Path(folder) / name).is_symlink()]
@@ -204,10 +214,10 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
             except OSError:
                 continue  # gone since the folder was listed
             shown = (*above, decode_name(os.fsencode(name)))
-            found.append((_is_zip_name(name), status.st_size, shown, path, status))
+            found.append((_turn(name), status.st_size, shown, path, status))
     log.debug("%d files of litter ignored in %s", litter, root.name)
-    # Small files first, zips last: whoever hands in something huge cannot keep the others from being read.
-    for is_zip, size, shown, path, status in sorted(found, key=lambda item: item[:3]):
+    # Of a kind small files first: whoever hands in something huge cannot keep the others from being read.
+    for _, size, shown, path, status in sorted(found, key=lambda item: item[:3]):
         received = datetime.fromtimestamp(min(max(status.st_mtime, 0), LATEST))
         try:
             if stat.S_ISLNK(status.st_mode):
@@ -216,7 +226,7 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
                 raise _Refused("it is not a regular file")
             if not budget.next_file():
                 raise _Refused(f"the pile holds more than {COUNT_LIMIT} files")
-            if is_zip:
+            if _is_zip_name(shown[-1]):
                 yield from _open_nested(path, shown, ((len(shown), received),), budget, depth=1)
                 continue
             if problem := _type_problem(shown[-1], size):
@@ -280,12 +290,13 @@ def _read_zip(
     members = [(member_name(info), info) for info in archive.infolist()]
     litter = 0
     # Reading stops at the size that a member declares, so the declared sizes bound what is unpacked.
-    for name, info in sorted(members, key=lambda item: (_is_zip_name(item[0]), item[1].file_size, item[0])):
+    for name, info in sorted(members, key=lambda item: (_turn(item[0]), item[1].file_size, item[0])):
         parts = tuple(part for part in name.split("/") if part not in {"", "."})
         if name.endswith("/"):  # a folder
             continue
         hidden = is_litter(parts)
-        if hidden and not may_be_work(parts):
+        installed = depth > 0 and _is_script(name) and bool(LIBRARIES & {*parts[:-1]})
+        if installed or (hidden and not may_be_work(parts)):
             litter += 1
             continue
         shown = above + (parts[-FOLDER_LIMIT:] or ("?",))
@@ -303,7 +314,7 @@ def _read_zip(
                 raise _Refused("it is a symbolic link")
             if not budget.next_file():
                 if depth:  # one row stands for all that follow
-                    yield File(above, received, problem="it holds more files than are read of one zip", dates=outer)
+                    yield File(shown, received, problem="its zip holds more files than are read of one", dates=dates)
                     return
                 raise _Refused(f"the pile holds more than {COUNT_LIMIT} files")
             is_zip = _is_zip_name(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -169,9 +170,20 @@ def choose_language(draft: Draft, languages: dict[str, Frame]) -> str:
     return guess if guess in languages else min(languages)
 
 
+def names_lesson(draft: Draft, frames: Frames) -> bool:
+    """Whether a file says itself, or by its name, for which lesson it is."""
+    return draft.course.get("lesson") in frames or lesson_in(draft.name, frames) is not None
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # The canonical notebook
 # ---------------------------------------------------------------------------------------------------------------------
+
+
+def all_of(cell: NotebookNode) -> str:
+    """What stands in a cell, for comparing: its text and the pictures pasted into it, whatever these are called."""
+    source, pictures = str(cell.source), cell.get("attachments")
+    return f"{source}\0{json.dumps(pictures, sort_keys=True)}" if pictures else source
 
 
 @dataclass

@@ -144,13 +144,20 @@ def read_grades(path: Path) -> Known | None:
 
 
 def changes_since(known: Known, records: Sequence[Record]) -> list[Change]:
-    """Whose points are not those of the last run, by the judge, by hand or for handing in late; a first grade is none."""
+    """Whose points are not those of the last run, by the judge, by hand or for handing in late; a first grade is none.
+
+    Who had points and now has a row without any lost them all.
+    """
     changes = []
-    for record in records:
-        before = known.get((record.student_id, record.lesson or ""))
-        if before is None or not record.grades:
+    of = {(record.student_id, record.lesson or ""): record for record in sorted(records, key=lambda r: bool(r.grades))}
+    for whose, record in of.items():
+        before = known.get(whose)
+        if before is None:
             continue
-        now = {grade.name: grade.points for grade in record.grades} | {LATE: 0.0 - record.penalty}
+        if record.grades:
+            now = {grade.name: grade.points for grade in record.grades} | {LATE: 0.0 - record.penalty}
+        else:
+            now = {name: None for name, points in before.items() if points}
         changes += [
             Change(record.student_id, record.student_name, record.lesson or "", name, before[name], points)
             for name, points in now.items()

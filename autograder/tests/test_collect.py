@@ -1137,15 +1137,15 @@ def test_a_late_file_beside_the_export_of_a_large_class_leaves_it_as_it_is(pile:
 
 @pytest.mark.hostile
 def test_a_second_id_in_a_zip_makes_no_date_count(pile: Path, lessons: Path) -> None:
-    """Beside others, and alone after the class; and no more of its notebooks are run than of anybody's."""
+    """Beside others, and alone after the class; and no more notebooks of one id are run than of anybody's."""
     for number in range(12):
         put(pile / f"b{number}.ipynb", handed_in(student=f"b{number}"))
     before = collect(pile, lessons)
-    zipped(pile / "hw.zip", {f"{n}.ipynb": handed_in(student=f"x{n}") for n in range(45)})
+    zipped(pile / "hw.zip", {f"{n}.ipynb": handed_in(student="x" if n < 45 else f"x{n}") for n in range(60)})
     os.utime(pile / "hw.zip", (datetime(2026, 3, 9).timestamp(),) * 2)
     rows = [row for row in collect(pile, lessons) if row.hand == "hw.zip"]
     assert {row.received for row in rows} == {datetime(2026, 3, 9)}
-    assert sum(row.status == "ok" for row in rows) == 40 and sum("too many" in row.reason for row in rows) == 5
+    assert sum(row.status == "ok" for row in rows) == 16 and sum("too many" in row.reason for row in rows) == 5
     for number in range(12):
         (pile / f"b{number}.ipynb").unlink()
     zipped(pile / "hw.zip", {f"{n}.ipynb": handed_in(student=f"x{n}") for n in range(2)})
@@ -1765,6 +1765,137 @@ def test_the_id_alone_makes_files_one_student_s_and_other_answers_are_told(pile:
     assert not any(row.remark for row in rows.values() if row.student_id != "b1")
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["{name}_{lesson}.ipynb", "HW/{name} - {lesson}.ipynb", "{lesson} {name}/hw.ipynb", "{name}/{lesson}.ipynb"],
+)
+def test_a_name_with_a_blank_is_the_same_student_s_in_each_lesson(tmp_path: Path, path: str) -> None:
+    before: list[Submission] = []
+    for lesson in ("01_rnn_as_matrices", "02_qkv", "03_sqrt_dk"):
+        notebook = json.loads((LESSONS_OF_THE_COURSE / "en" / f"{lesson}.ipynb").read_text("utf-8"))
+        for name in ("Ann Lee", "Bob Wu", "Cat Ho"):
+            put(tmp_path / lesson / path.format(name=name, lesson=lesson), notebook)
+        rows = collect(tmp_path / lesson, LESSONS_OF_THE_COURSE, before=before)
+        assert [(row.student_id, row.lesson) for row in rows] == [
+            (who, lesson) for who in ("Ann_Lee", "Bob_Wu", "Cat_Ho")
+        ]
+        before += rows
+
+
+def test_a_name_with_a_blank_is_the_same_student_s_in_a_copy_and_nobody_else_s(pile: Path, lessons: Path) -> None:
+    """Somebody whose id looks the same once made safe comes second, also where it is that from the beginning."""
+    put(pile / "Ann Lee 02_qkv.ipynb", handed_in())
+    put(pile / "Bob Wu 02_qkv.ipynb", handed_in())
+    before = collect(pile, lessons)
+    (pile / "Ann Lee 02_qkv.ipynb").rename(pile / "Ann Lee 02_qkv (1).ipynb")
+    assert [row.student_id for row in collect(pile, lessons, before=before)] == ["Ann_Lee", "Bob_Wu"]
+    put(pile / "mine.ipynb", handed_in("03_sqrt_dk", student="Ann_Lee"))
+    put(pile / "Ann Lee 03_sqrt_dk.ipynb", handed_in("03_sqrt_dk"))
+    ids = {row.source: row.student_id for row in collect(pile, lessons, before=before)}
+    assert ids["Ann Lee 03_sqrt_dk.ipynb"] == "Ann_Lee" and ids["mine.ipynb"] == "Ann_Lee-2"
+
+
+AGAIN = [
+    ("Ann_02_qkv.ipynb", "Ann_02_qkv_final.ipynb"), ("02_qkv_Ann.ipynb", "02_qkv_Ann_v2.ipynb"),
+    ("02_qkv_Ann.ipynb", "02_qkv_Ann_resubmit.ipynb"), ("王小明_02_qkv.ipynb", "王小明_02_qkv_修正版.ipynb"),
+    ("王小明_02_qkv.ipynb", "補交 王小明_02_qkv.ipynb"), ("Ann_02_qkv.ipynb", "Ann Lee_02_qkv.ipynb"),
+    ("b11900001_02_qkv.ipynb", "b11900001_02_qkv_final.ipynb"), ("b11900001_王小明_02_qkv.ipynb", "b11900001_02_qkv.ipynb"),
+    ("b11900001_王小明_02_qkv.ipynb", "Ming b11900001_02_qkv.ipynb"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "again"), AGAIN)
+def test_who_hands_in_again_under_another_name_is_one_student(
+    pile: Path, lessons: Path, first: str, again: str
+) -> None:
+    """In one pile, and in a later one that one file has come with."""
+    for number in range(2, 6):
+        put(pile / f"b1190000{number}_02_qkv.ipynb", handed_in(student=f"b1190000{number}"))
+    os.utime(put(pile / first, handed_in(student="b11900001")), (10**9,) * 2)
+    before = collect(pile, lessons)
+    late = put(pile.parent / "late" / again, handed_in(student="b11900001", answer=WRONG)).parent
+    (row,) = collect(late, lessons, before=before)
+    assert (row.student_id, row.status) == ("b11900001", "ok")
+    put(pile / again, handed_in(student="b11900001", answer=WRONG))
+    for known in ([], before):
+        rows = {row.source: row for row in collect(pile, lessons, before=known)}
+        assert (rows[first].student_id, rows[first].status) == ("b11900001", "superseded")
+        assert (rows[again].student_id, rows[again].status) == ("b11900001", "ok")
+
+
+def test_a_late_file_under_a_name_follows_one_that_had_none(pile: Path, lessons: Path) -> None:
+    """The id was all that there was; and a folder "Ann Lee" follows "Ann". What was another's claim stays another's."""
+    for number in range(1, 5):
+        put(pile / f"02_qkv ({number}).ipynb", handed_in(student=f"b1190000{number}"))
+    before = collect(pile, lessons)
+    late = put(pile.parent / "late" / "Ann_02_qkv.ipynb", handed_in(student="b11900001", answer=WRONG)).parent
+    (row,) = collect(late, lessons, before=before)
+    assert row.student_id == "b11900001"
+    put(pile / "Eve_02_qkv.ipynb", handed_in(student="b11900001", answer=WRONG))
+    rows = collect(pile, lessons, before=before)
+    late = put(pile.parent / "eve" / "Eve_02_qkv.ipynb", handed_in(student="b11900001", answer=WRONG)).parent
+    assert [row.student_id for row in collect(late, lessons, before=rows)] == ["Eve"]
+    folders = pile.parent / "folders"
+    for number, name in enumerate(("Ann", "Bob", "Cat", "Dan", "Eve"), start=1):
+        put(folders / name / "02_qkv.ipynb", handed_in(student=f"b1190000{number}"))
+    before = collect(folders, lessons)
+    put(pile.parent / "two" / "Ann Lee" / "02_qkv.ipynb", handed_in(student="b11900001", answer=WRONG))
+    put(pile.parent / "two" / "Zoe" / "02_qkv.ipynb", handed_in(student="b11900077"))
+    rows = collect(pile.parent / "two", lessons, before=before)
+    assert [row.student_id for row in rows] == ["b11900001", "b11900077"]
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    "name", ["eve_410912001_12345_02_qkv.ipynb", "Eve_410912001_assignsubmission_file_02_qkv.ipynb"]
+)
+def test_a_platform_s_name_among_plain_files_takes_nobody_s_place(pile: Path, lessons: Path, name: str) -> None:
+    """Not beside the victim's folder, nor after it: in the class again, and alone."""
+    for number in range(1, 5):
+        put(pile / f"41091200{number}" / "02_qkv.ipynb", handed_in(student=f"41091200{number}"))
+    before = collect(pile, lessons)
+    put(pile / name, handed_in())
+    for known in ([], before):
+        ids = {row.source: row.student_id for row in collect(pile, lessons, before=known)}
+        assert ids["410912001/02_qkv.ipynb"] == "410912001" and ids[name].casefold() == "eve_410912001"
+    late = put(pile.parent / "late" / name, handed_in()).parent
+    assert [row.student_id.casefold() for row in collect(late, lessons, before=before)] == ["eve_410912001"]
+
+
+@pytest.mark.hostile
+def test_a_zip_of_ids_that_nobody_had_is_no_export(pile: Path, lessons: Path) -> None:
+    """After a class of four twenty made-up ids, beside one file; the class itself in a zip is one."""
+    for number in range(4):
+        put(pile / f"b{number}.ipynb", handed_in(student=f"b{number}"))
+    before = collect(pile, lessons)
+    for ids, received in (([f"x{n}" for n in range(20)], 9), ([f"b{n}" for n in range(4)], 1)):
+        later = pile.parent / str(received)
+        put(later / "late.ipynb", handed_in("03_sqrt_dk", student="b77"))
+        members: dict[str, Any] = {f"{id_}.ipynb": handed_in("03_sqrt_dk", student=id_) for id_ in ids}
+        os.utime(zipped(later / "hw.zip", members), (datetime(2026, 3, 9).timestamp(),) * 2)
+        rows = [row for row in collect(later, lessons, before=before) if row.student_id != "b77"]
+        assert {row.received and row.received.day for row in rows} == {received} and len(rows) == len(ids)
+
+
+@pytest.mark.parametrize("folder", ["Ann.zip", "Ann_1234501_assignsubmission_file_"])
+def test_the_blank_twin_in_the_other_language_is_not_graded(pile: Path, lessons: Path, folder: str) -> None:
+    """In the student repository it lies beside the answered one, at the same time or later; a blank one alone is graded."""
+    blank = json.loads((lessons / "zh-TW" / "02_qkv.ipynb").read_text("utf-8"))
+    members: dict[str, Any] = {"lessons/en/02_qkv.ipynb": handed_in(), "lessons/zh-TW/02_qkv.ipynb": blank}
+    for name, content in members.items() if not folder.endswith(".zip") else ():
+        put(pile / folder / name, content)
+    if folder.endswith(".zip"):
+        zipped(pile / folder, members)
+    put(pile / "Bob_1234502_assignsubmission_file_" / "02_qkv.ipynb", blank)
+    rows = {row.source: row for row in collect(pile, lessons)}
+    english = f"{folder}/lessons/en/02_qkv.ipynb"
+    chinese = rows[f"{folder}/lessons/zh-TW/02_qkv.ipynb"]
+    assert rows[english].status == "ok" and chinese.status == "superseded"
+    assert chinese.reason == f"Nothing is answered in it; the same student's {english} is graded instead."
+    assert "the newest of" not in rows[english].reason
+    assert rows["Bob_1234502_assignsubmission_file_/02_qkv.ipynb"].status == "ok"
+
+
 @pytest.mark.hostile
 def test_a_number_for_who_has_no_id_is_nobody_else_s(pile: Path, lessons: Path) -> None:
     for number in (1, 2):
@@ -1928,8 +2059,9 @@ def test_thousands_of_names_in_one_zip_are_one_row_and_the_others_are_read(
     rows = collect(pile, lessons)
     assert [row.status for row in rows if row.student_id == "vic"] == ["ok"]
     many = [row.reason for row in rows if "eve/hw.zip" in row.source]
-    assert many.count("It is a .pdf file, not a notebook.") == 24  # a quarter of a quarter, the zip itself counted
-    assert many.count("It holds more files than are read of one zip.") == 1 and len(many) == 25
+    # a quarter of a quarter, the zip itself counted
+    assert many.count("It is a .pdf file, not a notebook; nor are 23 more files of its zip read.") == 1
+    assert many.count("Its zip holds more files than are read of one.") == 1 and len(many) == 2
 
 
 @pytest.mark.hostile
@@ -2123,3 +2255,138 @@ def test_a_notebook_that_was_rebuilt_is_rebuilt_as_it_is(lessons: Path) -> None:
         saved = read_draft(File(("a.ipynb",), None, nbformat.writes(first).encode())).cells
         again = rebuild(frame, saved, kept=True).notebook
         assert [(cell.id, cell.source) for cell in again.cells] == [(cell.id, cell.source) for cell in first.cells]
+
+
+# --- what else lies in a student's zip -------------------------------------------------------------------------------
+
+
+def test_in_a_zip_of_the_student_repository_the_answered_notebook_counts(pile: Path, lessons: Path) -> None:
+    """Not the course's own exercises, nor its untouched lessons, nor scripts of no lesson whose names fit."""
+    course = LESSONS_OF_THE_COURSE.parent
+    names = ["autograder/exercises/l02_qkv.py", "course_lib/beyond.py", "constraints.txt", "LICENSE"]
+    names += [f"lessons/{language}/03_sqrt_dk.ipynb" for language in PLACEHOLDER] + ["lessons/zh-TW/02_qkv.ipynb"]
+    files: dict[str, Any] = {f"student/{name}": (course / name).read_bytes() for name in names}
+    of_an_older_release = 'LESSON = "03_sqrt_dk"\n' + RIGHT.format(name="scale")
+    files["student/autograder/exercises/l03_sqrt_dk.py"] = of_an_older_release.encode()
+    files["student/README.md"] = b"# Transformers"
+    files["student/lessons/en/02_qkv.ipynb"] = handed_in(student="b11900001")
+    files["student/my_tools.py"] = RIGHT.format(name="attend").encode()
+    zipped(pile / "Ann.zip", files)
+    zipped(pile / "Bob.zip", {"02_qkv.ipynb": handed_in(student="b11900002")})
+    rows = [row for row in collect(pile, lessons) if row.hand == "Ann.zip"]
+    assert {row.source.removeprefix("Ann.zip/student/"): (row.lesson, row.reason) for row in rows} == {
+        "lessons/en/02_qkv.ipynb": ("02_qkv", "Read as handed in."),
+        "my_tools.py": ("02_qkv", "It is a .py file, not a notebook."),
+        "README.md": ("02_qkv", "It is a .md file, not a notebook."),
+    }
+    assert {row.student_id for row in rows} == {"b11900001"}
+
+
+def test_an_untouched_notebook_that_is_all_there_is_has_its_row(pile: Path, lessons: Path) -> None:
+    untouched = (LESSONS_OF_THE_COURSE / "en" / "02_qkv.ipynb").read_bytes()
+    zipped(pile / "Ann.zip", {"02_qkv.ipynb": untouched})
+    zipped(pile / "Bob.zip", {"02_qkv.ipynb": handed_in(student="b11900002")})
+    assert [row.lesson for row in collect(pile, lessons) if row.hand == "Ann.zip"] == ["02_qkv"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("Ann.zip/02_qkv.py", "ok"),
+        ("Ann_02_qkv.zip/answers.py", "ok"),
+        ("Ann.zip/answers.py", "unreadable"),
+        ("Ann.zip/02_qkv/site-packages/02_qkv.py", None),
+    ],
+)
+def test_a_script_in_a_zip_names_its_lesson(pile: Path, lessons: Path, path: str, status: str | None) -> None:
+    zip_, _, member = path.partition("/")
+    script = as_script(nbformat.from_dict(handed_in()), "percent")
+    script = "\n".join(line for line in script.split("\n") if "LESSON" not in line).encode()
+    zipped(pile / zip_, {member: script, "x.pdf": b""})
+    put(pile / "vic" / "02_qkv.ipynb", handed_in())
+    found = {row.source: row.status for row in collect(pile, lessons)}
+    assert (found.get(path) or "").replace("repaired", "ok") == (status or "")
+
+
+def test_beside_a_notebook_a_script_of_no_lesson_does_not_count(pile: Path, lessons: Path) -> None:
+    zipped(
+        pile / "Ann_02_qkv.zip", {"02_qkv.ipynb": handed_in(), "lib/tools.py": b"def attend(q, k, v):\n    return q"}
+    )
+    put(pile / "vic" / "02_qkv.ipynb", handed_in())
+    rows = [row for row in collect(pile, lessons) if row.hand == "Ann_02_qkv.zip"]
+    assert [(row.status, row.reason) for row in rows] == [
+        ("ok", "Read as handed in."), ("unreadable", "It is a .py file, not a notebook."),
+    ]  # fmt: skip
+
+
+@pytest.mark.hostile
+def test_no_number_of_scripts_keeps_a_notebook_from_being_read(pile: Path, lessons: Path) -> None:
+    files: dict[str, Any] = {f"a/02_qkv ({n}).py": RIGHT.format(name="attend").encode() for n in range(45)}
+    zipped(pile / "Ann.zip", {**files, "z/02_qkv.ipynb": handed_in()})
+    put(pile / "vic" / "02_qkv.ipynb", handed_in())
+    rows = [row for row in collect(pile, lessons) if row.hand == "Ann.zip"]
+    assert [row.source for row in rows if row.status == "ok"] == ["Ann.zip/z/02_qkv.ipynb"]
+
+
+def test_a_zip_of_one_class_beside_another_class_is_read(pile: Path, lessons: Path) -> None:
+    zipped(pile / "classA.zip", {f"02_qkv ({n}).ipynb": handed_in(student=f"b119000{n:02}") for n in range(60)})
+    for n in range(16):
+        put(pile / "classB" / f"02_qkv ({n}).ipynb", handed_in(student=f"b119001{n:02}"))
+    rows = collect(pile, lessons)
+    assert len(rows) == len({row.student_id for row in rows}) == 76 and {row.status for row in rows} == {"ok"}
+
+
+@pytest.mark.hostile
+def test_a_zip_has_so_much_code_whatever_ids_it_holds(
+    pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autograder.pipeline.collect.ZIP_CODE", 60_000)
+    zipped(pile / "eve.zip", {f"02_qkv ({n}).ipynb": handed_in(student=f"x{n}") for n in range(5)})
+    for n in range(4):
+        put(pile / f"02_qkv ({n}).ipynb", handed_in(student=f"b{n}"))
+    rows = collect(pile, lessons)
+    assert sum(row.status == "ok" for row in rows if row.hand == "eve.zip") == 3
+    assert sum(row.reason == "Its zip holds too much text to be read." for row in rows) == 2
+    assert sum(row.status == "ok" for row in rows) == 7
+
+
+def test_a_zip_with_thousands_of_other_files_is_read_and_has_few_rows(
+    pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a virtual environment: small files, which come before the notebook by their size and in the zip."""
+    monkeypatch.setattr(pile_module, "NESTED_COUNT", 100)
+    other: dict[str, Any] = {f"hw/venv/lib/m{n}.pyc": b"x" for n in range(150)}
+    zipped(pile / "Ann.zip", {**other, "hw/02_qkv.ipynb": handed_in(student="b11900001")})
+    data: dict[str, Any] = {f"{n}.png": b"" for n in range(40)} | {"report.pdf": b"", "notes.pdf": b""}
+    zipped(pile / "Bob.zip", {**data, "02_qkv.ipynb": handed_in(student="b11900002")})
+    rows = collect(pile, lessons)
+    assert {row.student_id for row in rows} == {"b11900001", "b11900002"}
+    shared = "It is a .pyc file, not a notebook; nor are 98 more files of its zip read."
+    assert sorted((row.hand, row.reason) for row in rows) == [
+        ("Ann.zip", shared),
+        ("Ann.zip", "Its zip holds more files than are read of one."),
+        ("Ann.zip", "Read as handed in."),
+        ("Bob.zip", "It is a .pdf file, not a notebook."),
+        ("Bob.zip", "It is a .pdf file, not a notebook."),
+        ("Bob.zip", "It is a .png file, not a notebook; nor are 39 more files of its zip read."),
+        ("Bob.zip", "Read as handed in."),
+    ]
+    assert report.in_chinese(shared) == "這是 .pyc 檔，不是筆記本；同一個 zip 檔另有 98 個檔案也沒有讀取。"
+
+
+@pytest.mark.hostile
+def test_invented_kinds_of_files_have_so_many_rows(pile: Path, lessons: Path) -> None:
+    kinds: dict[str, Any] = {f"x.{chr(97 + n % 26)}{chr(97 + n // 26)}q": b"" for n in range(400)}
+    zipped(pile / "Eve.zip", {**kinds, "02_qkv.ipynb": handed_in()})
+    put(pile / "vic" / "02_qkv.ipynb", handed_in())
+    rows = [row for row in collect(pile, lessons) if row.hand == "Eve.zip"]
+    assert len(rows) == 41 and sum("nor are 360 more files" in row.reason for row in rows) == 1
+
+
+def test_files_of_a_class_in_a_zip_have_a_row_each(pile: Path, lessons: Path) -> None:
+    """In the export of a class one file is one student's."""
+    files: dict[str, Any] = {f"x{n}_1234{n}_777_hw.pdf": b"" for n in range(8)}
+    more: dict[str, Any] = {f"y{n}_2234{n}_777_02_qkv.ipynb": handed_in() for n in range(8)}
+    zipped(pile / "class.zip", {**files, **more})
+    rows = collect(pile, lessons)
+    assert len(rows) == 16 and sum(row.reason == "It is a .pdf file, not a notebook." for row in rows) == 8

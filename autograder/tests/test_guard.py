@@ -2,16 +2,24 @@
 
 import contextlib
 import copy
+import cProfile
+import gc
 import inspect
 import io
 import re
+import sys
 import threading
 import time
+import weakref
+from array import array
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum, IntEnum, StrEnum
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import einops
 import numpy as np
 import pytest
 import torch
@@ -341,7 +349,7 @@ ROUTES = {
     "a class of torch, imported": "from torch import Tensor as B\nclass T(B):\n    pass",
     "a progress bar of one's own": "from tqdm import tqdm\nclass Bar(tqdm):\n    def refresh(self): f()",
     "a list of one's own": "class P(list):\n    def __len__(self): return f()",
-    "a comparison of one's own": "class P:\n    def __lt__(self, other): return f()",
+    "a comparison of one's own": "class P:\n    def __ge__(self, other): return f()",
     "a name given to a dunder": "class P:\n    __eq__ = f",
     "attributes by a pattern": "match x:\n    case Kind(g):\n        g(-1)",
     "a setting in a dictionary": "G(m, **{'n_jobs': 2})",
@@ -384,6 +392,41 @@ ROUTES = {
     "in place": "c.addmm_(a, b)",
     "annotations as texts, by inspect": "import inspect\ninspect.signature(f, eval_str=True)",
     "frames by a traceback": "import traceback\nfor frame, line in traceback.walk_stack(None): pass",
+    "an own word for what gc has": "import gc\ndef get_referents(x): return [x]\ngc.get_referents(check)",
+    "an own word for a loop's threads": "import asyncio\ndef new_event_loop(): pass\nloop = asyncio.new_event_loop()",
+    "an own word for operator's": "import operator\ndef methodcaller(): pass\noperator.methodcaller('so' + 'ftmax', -1)",
+    "an own word for a path's": "from pathlib import Path\ndef touch(): pass\nPath.touch('x')",
+    "a usual word of timeit": "import timeit\ntimeit.repeat(text, number=1)",
+    "a usual word of timeit, imported": "from timeit import repeat",
+    "a usual word of inspect": "import inspect\ninspect.stack()[0][0]",
+    "a usual word of inspect's, imported": "from inspect import trace as t",
+    "the built-ins by another name": "from enum import bltns\ndef run(exec): return exec\nbltns.exec(text)",
+    "the built-ins through a module": "import enum\ndef run(exec): return exec\nenum.bltns.exec(text)",
+    "a table of copy": "from copy import dispatch_table",
+    "a module through a drawing one": "from matplotlib.pyplot import cbook",
+    "a drawing package's files": "from matplotlib.cbook import open_file_cm",
+    "a drawing package's files, in full": "import matplotlib\nmatplotlib.cbook.open_file_cm('x', 'w')",
+    "a module that draws": "import matplotlib\nmatplotlib.use('module://look')",
+    "a module that draws, by a computed name": "import matplotlib\nmatplotlib.use(f'{a}://look')",
+    "a module that draws, by pyplot": "plt_use = 1\nimport matplotlib.pyplot as plt\nplt.switch_backend(name)",
+    "a module that draws, as a value": "import matplotlib\n[matplotlib.use][0](name)",
+    "a module that draws, as a setting": "plt.rcParams['backend'] = 'module://look'",
+    "a switch of torch": "import os\nos.environ['TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'] = '1'",
+    "a switch in two halves": "import os\nos.environ['TORCH_FORCE' + '_NO_WEIGHTS_ONLY_LOAD'] = '1'",
+    "a computed switch": "from os import environ as e\ne[f'{t}_FORCE'] = '1'",
+    "a switch in a dictionary": "import os\nos.environ.update(d)",
+    "a switch by a union": "from os import environ as e\ne |= d",
+    "a switch by a magic": "%env TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1",
+    "bytes to load": "import io\ntorch.load(io.BytesIO(data))",
+    "a pickle": "data = b'cbuiltins\\nexec\\n(Vpass\\ntR.'",
+    "workers by position": "from torch.utils.data import DataLoader\niter(DataLoader(d, None, None, o, None, 1, None))",
+    "workers by a list": "torch.utils.data.DataLoader(*several)",
+    "workers by another name": "from torch.utils.data import DataLoader\n[DataLoader][0](d, None, None, o, None, 1, None)",
+    "a module that is called like a usual word": "import torch.utils.benchmark as b",
+    "what makes classes": "from abc import ABCMeta\nABCMeta('L', (), {name: f})",
+    "what makes classes, in full": "import enum\nenum.EnumType('L', (), {name: f})",
+    "what makes classes, of a class": "from abc import ABC\ntype(ABC)('L', (), {name: f})",
+    "a class by a call of Enum": "from enum import Enum\nEnum('L', {name: f})",
     "many magics inside of a function": "def f():\n    %time with x: pass\n" + "%time 0\n" * 51,
 }  # fmt: skip
 
@@ -440,7 +483,51 @@ HONEST = [
     ),
     "%config InlineBackend.figure_format = 'retina'\n%env A=1",
     "%%html\n<style> .a { color: red } </style>",
+    "import os\nos.environ.get('HOME', '')\nos.environ.setdefault('KMP_DUPLICATE_LIB_OK', 'TRUE')\nos.environ['PYTHONHASHSEED'] = '1'\n"
+    "torch.cuda.manual_seed_all(1)\n%env PYTHONHASHSEED=1",
+    "from collections import deque, namedtuple, OrderedDict\nfrom itertools import chain\nKV = namedtuple('KV', 'k v')\n"
+    "KV._make([1, 2])._replace(k=1)._asdict()\ndeque(maxlen=2).maxlen\nOrderedDict().move_to_end('a')\n"
+    "list(chain.from_iterable([[1]]))",
+    "import logging\nlogger = logging.getLogger()\nlogger.setLevel(logging.DEBUG)",
+    "import matplotlib\nimport matplotlib.pyplot as plt\nfrom matplotlib.animation import FuncAnimation\nmatplotlib.use('Agg')\n"
+    "plt.style.use('ggplot')\nplt.cm.viridis(0.5)\nline.set_data(x, x)\nHTML(FuncAnimation(fig, update).to_jshtml())\n"
+    "plt.setp(ax.get_xticklabels(), rotation=45)\nplt.FuncFormatter(f)",
+    "from sklearn.linear_model import LinearRegression\nfrom sklearn.decomposition import PCA\nm = LinearRegression().fit(X, y)\n"
+    "print(m.score(X, y), m.coef_, m.predict(X), PCA(2).fit_transform(X), np.corrcoef(X), np.cov(X))",
+    "nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), F.avg_pool2d(x, 2)\nh.retain_grad()",
+    "class V:\n    def __eq__(self, o): return self.x == o.x\n    def __lt__(self, o): return self.x < o.x\n"
+    "    def __hash__(self): return hash(self.x)",
+    "from torch.utils.data import DataLoader\nfor a in DataLoader(d, 2, shuffle=True): pass\ndef train(loader: DataLoader): pass",
+    "from enum import Enum, IntEnum\nEnum('Side', 'LEFT RIGHT')\nIntEnum('Axis', ['A', 'B'])\nEnum('E', {'A': -1})",
+    "import io, pathlib\nio.StringIO('a')\ntorch.load(pathlib.Path('m.pt'))\nb'0123456789 0123456789'",
+    "import os.path as p, re, string\np.join('a', 'b')\nre.sub('a', 'b', string.punctuation)",
 ]
+
+
+def test_a_method_called_through_a_child_of_its_class_is_nobody_s_own():
+    """`self` may be a tensor there: in the source it is the built-in, and listed too."""
+    own = "class Box:\n    def softmax(self, d): return d\n    def go(self, d):\n        return self.softmax(d)\nclass Sub(Box):\n    pass\n"
+    answer = "def softmax(x, dim):\n    return Sub.go(x, dim)"
+    forbidden = ["torch.Tensor.softmax"]
+    inside = own.replace("pass", "@classmethod\n    def ask(cls, x, d):\n        return cls.go(x, d)")
+    above, last = own + answer.replace("Sub.go", "super(Sub, Sub).go"), answer.replace("Sub.go", "Sub().ask")
+    for source, context in ((own + answer, ""), (own, answer), (above, ""), (inside, last),
+                            (inside.replace("cls.go", "super().go"), last)):  # fmt: skip
+        assert "softmax" in [seen.name for seen in unusual_in_source(source, forbidden, [context])]
+    makes = inside.replace("cls.go(x, d)", "cls().go(d)")
+    assert "softmax" not in [seen.name for seen in unusual_in_source(makes, forbidden, [last])]
+    assert forbidden_in_source(own + answer, forbidden, "", ["softmax"]) == [Sighting("torch.Tensor.softmax", 4)]
+    below = own.replace("pass", "def go(self, d):\n        return Box.go(self, d)") + "softmax = Sub().go"
+    assert forbidden_in_source(below, forbidden, "", ["softmax"]) == []
+
+
+def test_everyday_names_are_listed_in_an_own_cell_that_an_answer_uses():
+    """For what that answer's exercise forbids; in other own cells they are anybody's experiments."""
+    source = "def product(a, b):\n    return a.numpy() @ b.numpy()\nx @= y"
+    forbidden = ["torch.Tensor.__matmul__", "torch.softmax"]
+    assert unusual_in_source(source, forbidden, scratch=True) == []
+    assert unusual_in_source(source, forbidden, scratch=True, behind=["torch.softmax"]) == []
+    assert unusual_in_source(source, forbidden, scratch=True, behind=forbidden) == [Seen(Rank.FORBIDDEN, 2, "@", 2)]
 
 
 def test_a_name_set_anew_is_listed_with_its_line():
@@ -457,7 +544,7 @@ def test_what_is_listed_is_said_in_both_languages():
     assert len(names) > 80 and TANGLED in names
     for name in names:
         assert said(name)["en"] == name
-        words = re.fullmatch(r"import \S+|[\w.]+ = …|%?[\w.]+|%|@\w+|case \w+\(…\)", name) is None
+        words = re.fullmatch(r"import \S+|[\w.]+ = …|%?[\w.]+|%|@\w*|case \w+\(…\)", name) is None
         assert (re.search("[\u3400-\u9fff]|「", said(name)["zh-TW"]) is not None) == words, name
         assert not findings(said(name)["zh-TW"]), name
     assert said("a subclass of Tensor")["zh-TW"] == "Tensor 的子類別"
@@ -1010,3 +1097,225 @@ def test_threads_of_others_go_on_while_an_answer_runs():
         go.set()
         other.join(10)
     assert started.wait(10) and seen == []
+
+
+# ------------------------------------------------------------------- what runs in an operation without being given to it
+
+
+class LastWords:
+    def __del__(self):
+        hidden()
+
+
+def last_words():
+    try:
+        yield
+    finally:
+        hidden()
+
+
+def let_go(note: object) -> None:
+    """The last reference to `note` goes away while torch carries out an assignment."""
+    a, b = torch.zeros(1, requires_grad=True), torch.zeros(1)
+    a.grad = b
+    b.note = note  # type: ignore[attr-defined]
+    del b, note
+    a.grad = None
+
+
+def suspended():
+    generator = last_words()
+    next(generator)
+    return generator
+
+
+class Late(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a):
+        return a.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        hidden()
+        return grad
+
+
+class Digits:
+    def __str__(self):
+        hidden()
+        return "4"
+
+
+def printed():
+    before = torch._tensor_str.PRINT_OPTS.precision
+    torch.set_printoptions(precision=Digits())  # type: ignore[arg-type]
+    try:
+        str(torch.ones(2) / 3)
+    finally:
+        torch.set_printoptions(precision=before)
+
+
+def copied():
+    copy.dispatch_table[torch.dtype] = lambda dtype: str(hidden().dtype)  # type: ignore[attr-defined]
+    a = torch.zeros(1)
+    a.note = torch.float32  # type: ignore[attr-defined]
+    try:
+        copy.deepcopy(a)
+    finally:
+        del copy.dispatch_table[torch.dtype]  # type: ignore[attr-defined]
+
+
+RUN_INSIDE = {
+    "a generator's end": lambda: let_go(suspended()),
+    "an object's end": lambda: let_go(LastWords()),
+    "a backward pass": lambda: Late.apply(torch.zeros(1, requires_grad=True)).sum().backward(),
+    "a print": printed,
+    "a copy": copied,
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("call", RUN_INSIDE.values(), ids=RUN_INSIDE.keys())
+def test_what_runs_in_an_operation_without_being_given_to_it_is_refused(call):
+    seen: list[Sighting] = []
+    with watch(["torch.softmax", "torch.Tensor.softmax"], seen), contextlib.suppress(Exception):
+        call()
+    assert seen and all(s.name.endswith(UNSEEN) and s.line > 0 for s in seen), seen
+
+
+@pytest.mark.hostile
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_the_look_into_operations_cannot_be_taken_away():
+    seen: list[Sighting] = []
+    first, a, b = torch.zeros(1), torch.zeros(1, requires_grad=True), torch.zeros(1)
+    gone = weakref.ref(first, sys.settrace)  # no lookout any more, but the dead reference: nobody can call that
+    a.grad = b
+    b.first, b.second, b.third = first, suspended(), suspended()  # type: ignore[attr-defined]
+    del first, b
+    with watch([SDPA], seen), pytest.raises(ForbiddenCall):
+        a.grad = None
+    assert gone() is None and seen and sys.gettrace() is None
+
+
+def test_last_words_of_what_lies_in_a_circle_wait_for_the_end_of_the_answer():
+    heard: list[bool] = []
+    inside = False
+
+    class Circle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            heard.append(inside)
+
+    seen: list[Sighting] = []
+    assert gc.isenabled()
+    with watch([SDPA], seen):
+        inside = True
+        for _ in range(3000):
+            Circle()
+            F.softmax(x, -1)
+        inside = False
+        assert not gc.isenabled()
+    gc.collect()
+    assert gc.isenabled() and seen == [] and len(heard) == 3000 and not any(heard)
+
+
+def test_a_debugger_and_a_profile_of_others_go_on():
+    calls: list[str] = []
+
+    def debugger(frame, event, arg):
+        calls.append(frame.f_code.co_name)
+
+    def some_work():
+        torch.abs(x)
+        ours(x)
+
+    seen: list[Sighting] = []
+    before, profile = sys.gettrace(), cProfile.Profile()
+    with watch([SDPA], seen):
+        sys.settrace(debugger)
+        try:
+            some_work()
+        finally:
+            sys.settrace(before)
+        profile.runcall(some_work)
+    assert seen == [] and calls.count("ours") == 1
+    assert "ours" in [getattr(entry.code, "co_name", "") for entry in profile.getstats()]
+
+
+class Axis(IntEnum):
+    QUERIES = 0
+    KEYS = 1
+
+
+class Fill(StrEnum):
+    ZEROS = "constant"
+
+
+class Named(str, Enum):  # noqa: UP042 - as it is written before Python 3.11
+    ZEROS = "constant"
+
+
+class Kind(Enum):
+    DECAY = 1
+
+
+NOTHING = object()
+ORDINARY = {
+    "a number with a name": lambda: x.softmax(Axis.KEYS)[..., Axis.QUERIES].sum(dim=[Axis.KEYS]),
+    "a text with a name": lambda: F.pad(x, (1, 1), mode=Fill.ZEROS) + F.pad(x, (1, 1), mode=Named.ZEROS),
+    "a queue": lambda: torch.tensor(deque([1, 2], maxlen=2)) + torch.stack(tuple(deque([x[0, 0, 0], x[0, 0, 1]]))),
+    "a plain object": lambda: x == NOTHING,
+    "numbers in a row": lambda: torch.tensor(array("f", [1, 2])) + torch.tensor(memoryview(array("f", [1, 2]))),
+    "a name on a tensor": lambda: setattr(y := x.clone(), "kind", Kind.DECAY) or y * 2,
+    "a copy with a pair": lambda: setattr(y := x.clone(), "kind", Pair(x, x)) or copy.deepcopy(y),
+    "a print": lambda: f"{x} {x.sum():.3f} {nn.Linear(2, 2)}",
+    "einops": lambda: einops.einsum(einops.rearrange(x, "a b c -> a c b"), x, "a c b, a b d -> a c d"),
+    "a gradient": lambda: nn.Sequential(Own(), nn.GELU())(x.clone().requires_grad_()).sum().backward(),
+    "a gradient of a function": lambda: torch.func.grad(lambda a: a.exp().sum())(x),
+    "an error": lambda: contextlib.suppress(RuntimeError).__exit__(*raised(lambda: x @ x.new_zeros(7))),
+}
+
+
+def raised(call):
+    try:
+        call()
+    except RuntimeError:
+        return sys.exc_info()
+
+
+@pytest.mark.parametrize("call", ORDINARY.values(), ids=ORDINARY.keys())
+def test_ordinary_values_are_allowed(call):
+    seen: list[Sighting] = []
+    with watch([SDPA, "torch.nn.functional.hardswish"], seen):
+        call()
+    assert seen == []
+
+
+class Turning(IntEnum):
+    FIRST = 0
+
+    def __index__(self):
+        hidden()
+        return 0
+
+
+class Untold(StrEnum):
+    ZEROS = "constant"
+
+    def __eq__(self, other):
+        hidden()
+        return True
+
+    __hash__ = str.__hash__
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("call", [lambda: x[Turning.FIRST], lambda: F.pad(x, (1, 1), mode=Untold.ZEROS)])
+def test_names_for_numbers_with_functions_of_their_own_are_refused(call):
+    seen: list[Sighting] = []
+    with watch([SDPA], seen), pytest.raises(ForbiddenCall):
+        call()
+    assert seen[0].name.endswith(UNSEEN)

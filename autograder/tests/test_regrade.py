@@ -26,11 +26,12 @@ from autograder.pipeline import cluster, grading, report, sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books, by_hand
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.demo import SNIPPETS, cell_named, released, solutions
-from autograder.pipeline.earlier import Earlier, lessons_of
+from autograder.pipeline.earlier import Earlier, answers, lessons_of
 from autograder.pipeline.grading import GradingError, grade
 from autograder.pipeline.kept import load_tried, save_tried
-from autograder.pipeline.records import Record
+from autograder.pipeline.records import Grade, Record
 from autograder.pipeline.report import read_back, write_reports
+from autograder.text import both
 
 LESSON = "02_qkv"
 STUDENTS = {"ann": {}, "bob": {"attend": "no_softmax", "relevance": "columns_of_K"}, "eve": {"relevance": "zeros"}}
@@ -205,18 +206,21 @@ def test_a_second_lesson_in_the_same_folder_keeps_the_first(graded: tuple[Path, 
     (pile / "eve" / f"{LESSON}.ipynb").write_text("{truncated")
     grade(pile, out)
     first = rows_of(out)
-    assert {(s, status) for s, _, status, _ in first} == {("ann", "graded"), ("bob", "graded"), ("eve", "unreadable")}
+    assert {(s, status) for s, _, status, _ in first} == {
+        ("ann", "graded"), ("bob", "graded"), ("eve", "graded"), ("eve", "unreadable"),
+    }  # fmt: skip
+    assert not (out / "changes.csv").exists(), "a file that cannot be read takes nothing away"
     other = tmp_path / "other"
     (other / "ann").mkdir(parents=True)
     (other / "ann/03_sqrt_dk.ipynb").write_text(released("03_sqrt_dk", "en"))
     blank = {("ann", "03_sqrt_dk", "graded", "0")}
     records = grade(other, out)
-    assert len(records) == 4 and rows_of(out) == first | blank
+    assert len(records) == 5 and rows_of(out) == first | blank
     assert "03_sqrt_dk" in (out / "class.html").read_text() and LESSON in (out / "class.html").read_text()
     with open(out / "lms/gradebook.csv", encoding="utf-8-sig", newline="") as file:
         by_student = {row["ID number"]: (row[LESSON], row["03_sqrt_dk"]) for row in csv.DictReader(file)}
     assert by_student["ann"] == ("13", "0") and by_student["bob"][1] == ""
-    assert len(report.read_back(out)[0]) == 4, "make report knows them too"
+    assert len(report.read_back(out)[0]) == 5, "make report knows them too"
     shutil.rmtree(pile / "bob")
     hand_in(pile, "eve", {})
     grade(pile, out)
@@ -280,6 +284,67 @@ def test_no_zip_full_of_ids_takes_a_lesson_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.hostile
+def test_a_file_that_cannot_be_read_takes_nothing_away(tmp_path: Path) -> None:
+    """Whoever put it there, in a late pile, in that of the next lesson or in a full rerun. Made-up ids replace no lesson."""
+
+    def file(student: str, lesson: str, name: str = "", status: str = "ok") -> Submission:
+        path = f"{student}/{name or f'{lesson}.ipynb'}"
+        made = Submission(student, student, lesson, "en", "v0.1.0", path, None, status, "")
+        if status == "ok":
+            grading.new_record(made).save(grading.record_path(tmp_path, made))
+        return made
+
+    first = [file(student, LESSON) for student in STUDENTS]
+    report.write_files(tmp_path, first)
+    before, lines = Earlier(tmp_path, grading.LESSONS), list[str]()
+
+    def kept(*pile: Submission) -> list[str]:
+        return [made.source for made in before.besides(pile, lines.append)[1]]
+
+    pdf = file("ann", LESSON, f"{LESSON} notes.pdf", "unreadable")
+    all_three = [made.source for made in first]
+    assert kept(file("zoe", LESSON), pdf) == all_three
+    assert kept(*[file(student, "03_sqrt_dk") for student in STUDENTS], pdf) == all_three
+    assert kept(file("bob", LESSON), file("eve", LESSON), pdf) == all_three[:1]
+    assert kept(file("ann", LESSON), file("bob", LESSON), file("eve", LESSON), pdf) == [] and not lines
+    assert kept(*[file(f"x{number}", LESSON) for number in range(9)]) == all_three
+    assert lines == [f"{LESSON}: most who had a row before are not in this pile, but others: all rows stay"]
+
+
+def test_who_had_points_and_has_none_is_among_the_changes() -> None:
+    known: report.Known = {("ann", LESSON): {"attend": 3.0, "relevance": 0.0}, ("bob", LESSON): {"attend": 3.0}}
+    unread = [Record(who, who, LESSON, "en", "a.pdf", "unreadable", "") for who in ("ann", "ann", "bob", "zoe")]
+    graded = Record("bob", "bob", LESSON, "en", "b.ipynb", "graded", "")
+    graded.grades = [Grade("attend", 3.0, 3.0, "full", both("", ""))]
+    changes = report.changes_since(known, [*unread, graded, unread[2]])
+    assert [(c.student_id, c.exercise, c.before, c.after, c.gain) for c in changes] == [
+        ("ann", "attend", 3.0, None, -3.0)
+    ]
+
+
+def test_a_blank_file_takes_no_answers_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def file(source: str, answer: str = "") -> Submission:
+        made = nbformat.reads(released(LESSON, "en"), as_version=4)
+        if answer:
+            cell_named(made, "answer-attend").source = answer
+        return Submission("b01", "Ann", LESSON, "en", "v0.1.0", source, None, "ok", "", made, claimant="ann")
+
+    before, lines = Earlier(tmp_path, grading.LESSONS), list[str]()
+    monkeypatch.setattr(before, "same_as", lambda new: file("Ann.ipynb", "attend = 1"))
+    late, stays = before.newest([file("Ann (1).ipynb")], lines.append)
+    assert (late.status, late.notebook) == ("superseded", None)
+    assert late.reason == "Nothing is answered in it; Ann.ipynb, which was graded before, stays."
+    assert (stays.source, stays.remark) == ("Ann.ipynb", "It stays, for nothing is answered in Ann (1).ipynb.")
+    assert lines == ["nothing is answered in Ann (1).ipynb: Ann.ipynb, which was graded before, stays"]
+    assert before.left_out([file("Ann (1).ipynb"), file("Ann (1).ipynb", "attend = 2")]) == 1
+    for sentence in (late.reason, stays.remark):
+        assert "裡面沒有作答" in report.in_chinese(sentence)
+    monkeypatch.setattr(before, "same_as", lambda new: file("Ann.ipynb"))
+    (new,) = before.newest([file("Ann (1).ipynb", "attend = 1")], lines.append)
+    assert new.source == "Ann (1).ipynb" and len(lines) == 1
+
+
+@pytest.mark.hostile
 def test_a_newer_file_that_has_only_the_id_in_common_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def file(source: str, answer: str) -> Submission:
         notebook = nbformat.reads(released(LESSON, "en"), as_version=4)
@@ -287,12 +352,15 @@ def test_a_newer_file_that_has_only_the_id_in_common_is_told(tmp_path: Path, mon
         return Submission("b01", "Ann", LESSON, "en", "v0.1.0", source, None, "ok", "", notebook)
 
     before = Earlier(tmp_path, grading.LESSONS)
-    monkeypatch.setattr(before, "same_as", lambda new: file("02_qkv.ipynb", "attend = 1"))
-    named = replace(file("b01 v2/a.ipynb", "attend = 2"), claimant="b01 v2")
-    pile = [file("02_qkv (7).ipynb", "attend = 2"), file("02_qkv (8).ipynb", "attend = 1"), named]
-    assert [made.remark for made in before.newest(pile, lambda line: None)] == [
-        "The id alone says that it is the same student's, with other answers: 02_qkv.ipynb.", "", "",
+    old = file("02_qkv.ipynb", "attend = 1")
+    monkeypatch.setattr(before, "same_as", lambda new: replace(old, claimant="vic" if new.claimant else ""))
+    new = file("02_qkv.ipynb", "attend = 2")
+    pile = [
+        new, replace(new, source="02_qkv (7).ipynb"), replace(new, claimant="eve"), replace(new, student_id="unknown-1", claimant="vic"),
+        file("02_qkv (8).ipynb", "attend = 1"), replace(new, claimant="vic"), replace(new, claimant="vic lee"),
     ]  # fmt: skip
+    told = "The id alone says that it is the same student's, with other answers: 02_qkv.ipynb."
+    assert [made.remark for made in before.newest(pile, lambda line: None)] == [told] * 4 + [""] * 3
 
 
 def test_points_by_hand_are_for_the_answer_they_were_given_for(tmp_path: Path) -> None:
@@ -739,3 +807,34 @@ def test_without_distributed_is_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(GradingError, match="pip install distributed"), cluster.dask_executor("local"):
         pass
+
+
+def test_another_picture_under_the_same_name_is_another_answer(tmp_path: Path) -> None:
+    """Jupyter calls every pasted picture image.png: it is graded, entered and compared as what it shows."""
+    lesson, books = "03_sqrt_dk", Books(tmp_path, grading.LESSONS)
+
+    def handed_in(data: str) -> Submission:
+        notebook = nbformat.reads(released(lesson, "en"), as_version=4)
+        written = next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "03_w1")
+        written.source, written.attachments = "![image.png](attachment:image.png)", {"image.png": {"image/png": data}}
+        return Submission("ann", "Ann", lesson, "en", "v0.1.0", "ann.ipynb", None, "ok", "Read.", notebook)
+
+    inputs = grading.Inputs(b"x" * 32)
+    first, same, other = map(handed_in, ("Zmlyc3Q=", "Zmlyc3Q=", "b3RoZXI="))
+    keys = [grading.key_of(made, inputs) for made in (first, same, other)]
+    assert keys[0] == keys[1] != keys[2]
+    assert answers(first) == answers(same) != answers(other)
+    for made, key in zip((first, same, other), keys):
+        books.enter(grading.new_record(made, key), made)
+        if made is first:
+            with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}") as book:
+                book.find_grade("03_w1", lesson, lesson, "ann").manual_score = 2.0
+                book.db.commit()
+        else:
+            found = by_hand(tmp_path / "gradebook.db", "ann", lesson).points
+            assert found == ({"03_w1": 2.0} if made is same else {})
+    assert other.remark == "Points by hand were given for another answer and do not count: 03_w1 (2)."
+    submitted = nbformat.read(books.course / "submitted" / "ann" / lesson / f"{lesson}.ipynb", as_version=4)
+    assert [cell.attachments for cell in submitted.cells if "attachments" in cell] == [
+        {"image.png": {"image/png": "b3RoZXI="}}
+    ]

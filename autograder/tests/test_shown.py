@@ -1,5 +1,6 @@
 """What students wrote reaches the pages of formgrader and of feedback as text that can be read, and runs nowhere."""
 
+import html
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -9,6 +10,7 @@ import nbformat
 import nbgrader.server_extensions.formgrader.handlers as formgrader
 import pytest
 from nbconvert.exporters import HTMLExporter
+from nbconvert.filters.highlight import Highlight2HTML
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output, new_raw_cell
 from nbgrader.api import Gradebook
@@ -18,7 +20,7 @@ from autograder.pipeline import grading, report
 from autograder.pipeline.bookkeeping import Books, names_in_formgrader
 from autograder.pipeline.collect import Submission
 from autograder.pipeline.records import Grade, Record
-from autograder.pipeline.shown import markdown2html
+from autograder.pipeline.shown import LONGEST_CODE, highlight_code, markdown2html
 from autograder.text import both
 
 PICTURE = "iVBORw0KGgo="
@@ -120,6 +122,33 @@ def test_a_picture_of_megabytes_is_shown() -> None:
     assert data in shown(f"![a](data:image/png;base64,{data})") and data in shown("![a](attachment:a.png)", a=data)
 
 
+def test_code_is_shown_in_colours_where_it_is_short() -> None:
+    assert '<span class="k">def</span>' in highlight_code("def f(x): return x < 3")
+    long = "def f(x): return x < 3\n" * 300
+    assert highlight_code(long) == f'<div class="highlight"><pre>{html.escape(long)}</pre></div>'
+    assert "```".join(("", "python\n" + long, "")).count("def") == 300 and "<span" not in shown(
+        f"```python\n{long}\n```"
+    )
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("lines", [4_900, 18_000])
+def test_code_of_empty_lines_is_coloured_without_most_of_them(lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Colours take time with the square of their number."""
+    asked: list[str] = []
+    monkeypatch.setattr(Highlight2HTML, "__call__", lambda self, code: asked.append(code) or "coloured")
+    assert highlight_code("x = 1\n" + "\n " * lines + "\n1") == "coloured"
+    assert asked == ["x = 1\n\n\n\n1"]
+    assert highlight_code("x = 1\n\n\ny = 2") == "coloured" and asked[1] == "x = 1\n\n\ny = 2"
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("language", ["ipython3", "ipython", "html", "mermaid", "no such", "pycon"])
+def test_code_of_another_language_in_a_text_is_shown_in_one_colour(language: str) -> None:
+    page = shown(f"```{language}\nx = <b>1</b>\n" + "\n " * 9_000 + "\n1\n```")
+    assert "x = &lt;b&gt;1&lt;/b&gt;" in page and "<span" not in page and len(page) < LONGEST_CODE
+
+
 # --- formgrader itself ------------------------------------------------------------------------------------------------
 
 
@@ -162,6 +191,13 @@ def test_formgrader_s_page_runs_nothing_of_a_student_s(books: Books) -> None:
     own = {"id", "button", "input", "data:image/svg+xml;base64"}
     assert {what.split(",")[0] for what in attacks} <= own, attacks
     assert Live(page).found.count("script") == Live(empty).found.count("script")
+
+
+@pytest.mark.hostile
+def test_formgrader_s_page_colours_no_long_code(books: Books) -> None:
+    short, long = "def short(): return 1", "def long(): return 1\n" * 1_000
+    page = formgraded(books, new_notebook(cells=[new_code_cell(short), new_code_cell(long)]))
+    assert '<span class="nf">short</span>' in page and f"<pre>{long}</pre>" in page
 
 
 @pytest.mark.hostile
