@@ -897,7 +897,7 @@ def supersede(rows: Sequence[Submission], ranks: Sequence[tuple[bool, int]], fra
                 row.status, row.notebook = "superseded", None
                 why = "" if filled or not any(answered) else NO_ANSWERS
                 row.reason = sentence([why, f"the same student's {newest.source} is graded instead"])
-        count = sum(answered) or len(usable)
+        count = sum(age[1:] <= max(ages)[1:] for age in ages)  # of a newer one without an answer it is not the newest
         if count > 1:
             newest.reason = sentence(
                 [newest.reason.rstrip("."), f"the newest of {count} files of this student and lesson"]
