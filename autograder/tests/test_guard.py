@@ -7,6 +7,7 @@ import gc
 import inspect
 import io
 import re
+import subprocess
 import sys
 import threading
 import time
@@ -1319,3 +1320,20 @@ def test_names_for_numbers_with_functions_of_their_own_are_refused(call):
     with watch([SDPA], seen), pytest.raises(ForbiddenCall):
         call()
     assert seen[0].name.endswith(UNSEEN)
+
+
+def test_a_check_needs_no_package_that_the_course_does_not_ask_for() -> None:
+    """A student's installation has no SciPy, of which some exercises forbid a function."""
+    code = """
+import sys
+class Nothing:
+    def find_spec(self, name, *rest):
+        if name.split(".")[0] == "scipy":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Nothing())
+import torch
+from autograder import judge
+print(judge("entropy", lambda p: -torch.special.xlogy(p, p).sum(-1)).points)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert float(ran.stdout) > 0, ran.stderr
