@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from autograder.callbacks import PYTHON, given_a_callback, name_of
+from autograder.callbacks import PYTHON, TORCH, given_a_callback, name_of
 
 # Under "torch.autograd.*" too, but they only switch recording on and off.
 GRADIENT_MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
@@ -153,7 +153,7 @@ def called_by_student() -> bool:
 
 HERE = Path(__file__).parent
 TESTS = str(HERE / "tests") + os.sep
-PACKAGES = tuple(str(folder) + os.sep for folder in (Path(torch.__file__).parent, HERE, HERE.parent / "course_lib"))
+PACKAGES = (TORCH, str(HERE) + os.sep, str(HERE.parent / "course_lib") + os.sep)
 
 
 def of_package(frame: FrameType) -> bool:

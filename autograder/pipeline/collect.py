@@ -10,10 +10,11 @@ syntax tree. Every file ends as a `Submission` with a status and a reason, excep
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -302,9 +303,7 @@ def identify(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submissio
 
 def without_forged(drafts: Sequence[Draft], owners: Sequence[Owner]) -> list[Owner]:
     """A platform names most of its pile; where it has not, students may have called their files so."""
-    hands = {
-        (owner.platform, draft.file.path[: owner.part + 1]) for owner, draft in zip(owners, drafts) if not draft.problem
-    }
+    hands = {(owner.platform, hand_of(draft, owner)) for owner, draft in zip(owners, drafts) if not draft.problem}
     count = Counter(platform for platform, _ in hands)
     result = []
     for draft, owner in zip(drafts, owners):
@@ -496,18 +495,23 @@ def assign_ids(owners: Sequence[Owner], sources: Sequence[str] = (), before: Seq
         return not kept[at], (base, key) not in exactly, key != base
 
     for at in sorted(range(len(owners)), key=place):
-        key, base, number = normal(owners[at].raw_id), bases[at], 1
+        key = normal(owners[at].raw_id)
         if key in given:
             continue
-        candidate = kept[at] if kept[at] and kept[at].casefold() not in taken else base
-        while candidate != kept[at] and (
-            candidate.casefold() in taken or key not in theirs.get(candidate.casefold(), {key})
-        ):
-            number += 1
-            candidate = f"{base}-{number}"
+
+        def is_taken(id_: str, key: str = key, own: str = kept[at]) -> bool:
+            return id_ != own and (id_.casefold() in taken or key not in theirs.get(id_.casefold(), {key}))
+
+        candidate = kept[at] if kept[at] and kept[at].casefold() not in taken else free_id(bases[at], is_taken)
         given[key] = spelled.get(candidate.casefold(), candidate)
         taken.add(candidate.casefold())
     return [given[normal(owner.raw_id)] for owner in owners]
+
+
+def free_id(base: str, is_taken: Callable[[str], bool]) -> str:
+    """`base`, or `base-2` and so on: the first that nobody has."""
+    numbered = (f"{base}-{number}" for number in itertools.count(2))
+    return next(id_ for id_ in itertools.chain([base], numbered) if not is_taken(id_))
 
 
 def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Sequence[Submission]) -> None:
@@ -559,11 +563,7 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
             if who in first:
                 continue
             if who not in fresh:
-                base = candidate = safe_id(owner.other) or "unknown"
-                number = 1
-                while candidate.casefold() in taken:
-                    number += 1
-                    candidate = f"{base}-{number}"
+                candidate = free_id(safe_id(owner.other) or "unknown", lambda id_: id_.casefold() in taken)
                 old = had.get(row.source, student)
                 fresh[who] = old if old != student else candidate
                 taken.add(fresh[who].casefold())
@@ -717,6 +717,10 @@ def released_files() -> set[bytes]:
 Hand = tuple[str, ...]  # the path of what one student handed in
 
 
+def hand_of(draft: Draft, owner: Owner) -> Hand:
+    return draft.file.path[: owner.part + 1]
+
+
 def limit_students(drafts: list[Draft], owners: list[Owner], students: list[str], frames: Frames) -> None:
     """Nobody keeps the class waiting: of very many notebooks of one student, or in one zip, only the newest are read.
 
@@ -724,7 +728,7 @@ def limit_students(drafts: list[Draft], owners: list[Owner], students: list[str]
     """
 
     def hand(at: int) -> Hand:
-        return drafts[at].file.path[: owners[at].part + 1]
+        return hand_of(drafts[at], owners[at])
 
     def drop(unwanted: set[int]) -> None:
         rest = [at for at in range(len(drafts)) if at not in unwanted]
@@ -779,7 +783,7 @@ def limit_code(drafts: Sequence[Draft], owners: Sequence[Owner], students: Seque
         draft, owner = drafts[at], owners[at]
         if draft.problem:
             continue
-        size, hand = code_size(draft.cells), draft.file.path[: owner.part + 1]
+        size, hand = code_size(draft.cells), hand_of(draft, owner)
         whose = [(students[at], owner.who), (students[at], hand)]
         of_zip[hand] += max(20_000, size)
         for key in whose:
@@ -857,7 +861,7 @@ def only_by_id(source: str) -> str:
 
 
 def cells_of(row: Submission) -> list[str]:
-    return [cell.source for cell in row.notebook.cells] if row.notebook is not None else []
+    return [all_of(cell) for cell in row.notebook.cells] if row.notebook is not None else []
 
 
 def is_blank(row: Submission, frames: Frames) -> bool:

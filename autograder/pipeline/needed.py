@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from autograder.guard import names_between_cells
-from autograder.syntax import CODE_MAGICS, has_plain_text, is_magic, parsed
+from autograder.syntax import CODE_MAGICS, end_of, has_plain_text, is_magic, parsed
 
 # Modules of which a call may change what every cell after it does.
 SYSTEM = ("os", "sys", "builtins", "importlib", "IPython", "matplotlib", "warnings")
@@ -63,9 +63,7 @@ def changes_settings(tree: ast.Module) -> bool:
 
 def called(function: ast.expr) -> tuple[str, str]:
     """The last name of what is called and the first one ("" where it has one only)."""
-    name = (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
+    name = end_of(function)
     while isinstance(function, ast.Attribute):
         function = function.value
         if isinstance(function, ast.Name):
