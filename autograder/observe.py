@@ -33,6 +33,7 @@ TENSORS = (Tensor, torch.nn.Parameter)  # and no class of a student's, whose att
 NUMBERS = (bool, int, float, str, type(None))
 CUT_OFF = "cut off from the inputs"
 OTHER_SHAPE = "the result has another shape"
+MOST_OPERATIONS = 200  # names; honest answers know about thirty
 LARGEST_OUTPUT = 1 << 24  # entries of one returned tensor that are kept; more is reported, not stored
 
 
@@ -70,6 +71,8 @@ class Observation:
         gradients: one tensor or None for each floating-point tensor argument, in order.
         gradient_error: why there are no gradients although they were asked for.
         forbidden: forbidden calls seen while the answer ran.
+        operations: of torch, that the answer called (only where something is forbidden).
+        beside: "threads", "processes": what else ran meanwhile (only in the sandbox).
         largest, peak: elements of the largest tensor made, and of all alive at one moment, where the call was metered.
     """
 
@@ -81,6 +84,8 @@ class Observation:
     gradients: tuple[Tensor | None, ...] | None = None
     gradient_error: str | None = None
     forbidden: tuple[Sighting, ...] = ()
+    operations: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
     largest: int = 0
     peak: int = 0
 
@@ -171,7 +176,7 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
     value: Any = None
     error: str | None = None
     meter = Meter(list(tensors_in([args, kwargs]))) if call.metered else None
-    with watch(forbidden, sightings), settings_kept() as changed_settings, torch.enable_grad():
+    with watch(forbidden, sightings) as record, settings_kept() as changed_settings, torch.enable_grad():
         token = running.set(True)
         try:
             with meter or nullcontext():
@@ -206,6 +211,7 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
         gradients=gradients,
         gradient_error=gradient_error,
         forbidden=tuple(sightings),
+        operations=tuple(name[:200] for name in sorted(record.outermost)[:MOST_OPERATIONS]),
         largest=meter.reading.largest if meter else 0,
         peak=meter.reading.peak if meter else 0,
     )

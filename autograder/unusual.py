@@ -48,6 +48,7 @@ from autograder.usual import (
     USUAL_METHODS,
     USUAL_MODULES,
     USUAL_NAMES,
+    USUAL_OPERATIONS,
 )
 from autograder.watch import private_to_torch
 
@@ -279,6 +280,17 @@ def each_once(found: list[Seen]) -> list[Seen]:
         first = once.setdefault(seen.name, replace(seen, times=0))
         once[seen.name] = replace(first, line=min(first.line, seen.line), times=first.times + 1)
     return sorted(once.values())
+
+
+def unusual_operations(names: Iterable[str]) -> list[Text]:
+    """Those of some operations of torch that no name of honest answers stands for, to be said in both languages."""
+    return [both(name, name) for name in sorted(names) if not usual_operation(name)]
+
+
+def usual_operation(name: str) -> bool:
+    plain = name.removeprefix("linalg_").removeprefix("special_")
+    own = name.startswith(("autograd::engine::", "Optimizer."))  # an answer's own backward pass and training
+    return own or not USUAL_NAMES.isdisjoint((plain, plain.strip("_"))) or name in USUAL_OPERATIONS
 
 
 def said(name: str) -> Text:

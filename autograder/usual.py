@@ -126,6 +126,15 @@ USUAL_NAMES = words(
     attention state states h c d patch position positions passed points message
     """
 )
+# What torch calls some of these inside.
+USUAL_OPERATIONS = words(
+    """
+    slice alias rsub numpy_T matrix_H adjoint lift_fresh index_put_ is_nonzero resolve_conj resolve_neg set_ log_sigmoid
+    __and__ __or__ __xor__ __iand__ __ior__ __ixor__ __lshift__ __rshift__ cross_entropy_loss nll_loss_nd _unique2 lstm
+    rnn_tanh
+    _has_compatible_shallow_copy_type
+    """
+)
 # Of these modules every name of their own is usual: they compute, and nothing else.
 USUAL_MODULES = words(
     """

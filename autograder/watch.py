@@ -25,10 +25,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from autograder.callbacks import PYTHON, TORCH, given_a_callback, name_of
+from autograder.operations import Record, operations_of
 
 # Under "torch.autograd.*" too, but they only switch recording on and off.
 GRADIENT_MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
 UNSEEN = " (the watch cannot see into it)"
+PROFILER = "torch.profiler"  # only one at a time keeps a record, and it is the watch's
 OWN_FILES = ("torch", "autograder", "course_lib")
 
 
@@ -45,11 +47,14 @@ class ForbiddenCall(RuntimeError):
 
 
 @contextmanager
-def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) -> Iterator[None]:
-    """While active, a call of anything in `forbidden` is written to `sightings` and raises `ForbiddenCall`."""
-    targets = tuple(filter(loaded, forbidden))
+def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) -> Iterator[Record]:
+    """While active, a call of anything in `forbidden` is written to `sightings` and raises `ForbiddenCall`.
+
+    What got past is noted at the end, from torch's own record of its operations, which is given out too.
+    """
+    targets, record = tuple(filter(loaded, forbidden)), Record()
     if not targets:
-        yield
+        yield record
         return
 
     def seen(name: str) -> None:
@@ -67,18 +72,28 @@ def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) ->
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(no_threads(seen))
             stack.enter_context(no_collection())
-            stack.enter_context(Watcher(builtins, seen))
-        yield
+            stack.callback(note_carried_out, record, targets, sightings)
+            stack.enter_context(record)
+            stack.enter_context(Watcher(builtins, seen, record))
+        yield record
+
+
+def note_carried_out(record: Record, targets: tuple[str | FunctionType, ...], sightings: list[Sighting]) -> None:
+    """What the record holds of forbidden calls, where none was seen on its way."""
+    if not sightings:
+        names = [f"torch.ops.aten.{name}" for name in sorted(record.names & operations_of(targets))]
+        sightings += [Sighting(name, 0) for name in names or ([] if record.kept else [PROFILER])]
 
 
 class Watcher(TorchFunctionMode):
     """Sees every torch operation that runs, also those bound to a name before we came."""
 
-    def __init__(self, names: dict[Any, str], seen: Callable[[str], None]) -> None:
+    def __init__(self, names: dict[Any, str], seen: Callable[[str], None], record: Record) -> None:
         super().__init__()
-        self.names, self.seen = names, seen
+        self.names, self.seen, self.record = names, seen, record
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.record.called()
         if given_a_callback(func, args, kwargs or {}):  # first: to look at what is a student's own may run it
             self.seen(name_of(func) + UNSEEN)
         name = self.names.get(func)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from autograder.functions import FUNCTIONS
-from autograder.observe import Call, Observation, Opaque, bits, cpu, detach, numel
+from autograder.observe import MOST_OPERATIONS, Call, Observation, Opaque, bits, cpu, detach, numel
 from autograder.watch import Sighting
 
 DTYPES = {
@@ -176,7 +176,9 @@ def _is_text(value: Any) -> bool:
 
 
 def _texts(value: Any) -> bool:
-    return type(value) is tuple and len(value) <= 64 and all(type(v) is str and len(v) <= 200 for v in value)
+    return (
+        type(value) is tuple and len(value) <= MOST_OPERATIONS and all(type(v) is str and len(v) <= 200 for v in value)
+    )
 
 
 def _gradients(value: Any) -> bool:
@@ -202,6 +204,8 @@ FIELD_CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Observation", "not_written"): lambda value: type(value) is bool,
     ("Observation", "changed_inputs"): _texts,
     ("Observation", "changed_settings"): _texts,
+    ("Observation", "operations"): _texts,
+    ("Observation", "beside"): _texts,
     ("Observation", "gradients"): _gradients,
     ("Observation", "forbidden"): _sightings,
     ("Observation", "largest"): lambda value: type(value) is int and value >= 0,

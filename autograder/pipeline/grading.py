@@ -36,7 +36,7 @@ from autograder.pipeline.records import Change, Grade, Listed, Record, changes_b
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python, parsed
 from autograder.text import Text, both
-from autograder.unusual import Seen, said, unusual_in_source
+from autograder.unusual import Seen, said, unusual_in_source, unusual_operations
 from autograder.wire import dumps
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
@@ -261,6 +261,7 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], tried: Trie
     verdict = decide(exercise, observations, seed, in_source)
     untried = verdict.written and not verdict.forbidden and len(seen) < len(exercise.cases)
     grade = grade_of(verdict, source, tried.printed, untried and tried.stopped)
+    grade.seen = [] if verdict.forbidden else list(seen_while_running(exercise.name, observations))
     if untried:
         why = tried.why
         told = not seen or grade.mistake is None  # once, above the cases
@@ -276,6 +277,19 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], tried: Trie
         if not seen and not tried.stopped and (raised := re.match(r"\w+(?=:|$| \(line)", why["en"])):
             grade.error = raised[0]
     return grade
+
+
+def seen_while_running(name: str, observations: Sequence[Observation]) -> Iterator[Listed]:
+    """What the instructor may like to know of what an answer did: it had torch do something that honest answers do not, or
+    something ran beside it."""
+    said = {"threads": both("other threads", "其他執行緒"), "processes": both("other processes", "其他行程")}
+    kinds = {kind for seen in observations for kind in seen.beside}
+    beside = [text for kind, text in said.items() if kind in kinds]
+    operations = unusual_operations({operation for seen in observations for operation in seen.operations})
+    for texts in (beside, operations):
+        if texts:
+            row = in_a_row(texts)
+            yield Listed(both(f"{name}, while it ran: {row['en']}", f"{name} 執行時：{row['zh-TW']}"))
 
 
 def grade_id(cell: NotebookNode) -> str | None:
@@ -362,13 +376,8 @@ def unusual(cells: list[NotebookNode], exercises: list[Exercise], outcome: Outco
     lines = unusual_lines(cells, exercises, outcome)
     yield from (line for _, line in lines[:MOST_LISTED])
     if rest := lines[MOST_LISTED:]:
-        names = list(dict.fromkeys(name for seen, _ in rest for name in seen))
-        yield Listed(
-            both(
-                f"and {len(rest)} more lines: {in_a_row(names, 'en')}",
-                f"另外還有 {len(rest)} 行：{in_a_row(names, 'zh-TW')}",
-            )
-        )
+        names = in_a_row([said(name) for name in dict.fromkeys(name for seen, _ in rest for name in seen)])
+        yield Listed(both(f"and {len(rest)} more lines: {names['en']}", f"另外還有 {len(rest)} 行：{names['zh-TW']}"))
 
 
 def unusual_lines(
@@ -400,25 +409,23 @@ def unusual_lines(
             of_line.setdefault(seen.line, []).append(seen)
         code = re.split(r"\r\n|\r|\n", cell.source)
         for line, several in of_line.items():
-            names = [seen.name if seen.times == 1 else f"{seen.name} ({seen.times}×)" for seen in several]
-            en, zh = in_a_row(names, "en"), in_a_row(names, "zh-TW")
+            names = in_a_row([said(s.name if s.times == 1 else f"{s.name} ({s.times}×)") for s in several])
             here = code[line - 1].strip() if 0 < line <= len(code) else ""
             listed = Listed(
-                both(f"{place}, line {line}: {en}", f"{place_zh}，第 {line} 行：{zh}"),
+                both(f"{place}, line {line}: {names['en']}", f"{place_zh}，第 {line} 行：{names['zh-TW']}"),
                 here if len(here) <= LONGEST_SHOWN else here[: LONGEST_SHOWN - 1] + "…",
             )
             lines.append(((several[0].rank, student, i, line), [seen.name for seen in several], listed))
     return [(names, listed) for _, names, listed in sorted(lines, key=lambda line: line[0])]
 
 
-def in_a_row(names: list[str], language: str) -> str:
+def in_a_row(texts: list[Text]) -> Text:
     """Names of a line, the most telling first; what is beyond `LONGEST_NAMES` characters is counted."""
-    texts = [said(name)[language] for name in names]
-    lengths = list(accumulate(len(text) + 2 for text in texts))
-    shown = max(1, sum(length <= LONGEST_NAMES for length in lengths))
-    row = (", " if language == "en" else "、").join(texts[:shown])
-    more = len(texts) - shown
-    return row + (f" and {more} more" if more and language == "en" else f"等，另有 {more} 個" if more else "")
+    lengths = list(accumulate(len(text["en"]) + 2 for text in texts))
+    shown = texts[: max(1, sum(length <= LONGEST_NAMES for length in lengths))]
+    en, zh = (separator.join(text[lang] for text in shown) for lang, separator in (("en", ", "), ("zh-TW", "、")))
+    more = len(texts) - len(shown)
+    return both(en + (f" and {more} more" if more else ""), zh + (f"等，另有 {more} 個" if more else ""))
 
 
 def did_nothing(source: str, ran: CellOutcome | None) -> bool:

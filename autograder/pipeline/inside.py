@@ -4,8 +4,12 @@ The worker puts this file in the place of `autograder/__init__.py`. There are no
 values behind it; all that a notebook can reach is the inputs on which its answers are being run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from os import WNOHANG, waitpid  # bound before a student gives the names to something else
+from resource import RUSAGE_CHILDREN, getrusage
+from signal import SIG_IGN, SIGCHLD, getsignal
+from sys import _current_frames as frames_of_threads
 from typing import Any
 
 from autograder.observe import observe, refuse_inside
@@ -81,6 +85,23 @@ def use(name: str, answer: Any) -> Any:
     return answer
 
 
+def ended_children() -> int:
+    """Grows with every process of the notebook's that has ended and was waited for."""
+    return getrusage(RUSAGE_CHILDREN).ru_minflt
+
+
+def beside(ended_before: int) -> Iterator[str]:
+    """What runs beside an answer, where no watch stands, or has run since."""
+    if len(frames_of_threads()) > 1:
+        yield "threads"
+    try:
+        waitpid(-1, WNOHANG)
+    except ChildProcessError:
+        if ended_children() == ended_before and getsignal(SIGCHLD) is not SIG_IGN:
+            return
+    yield "processes"
+
+
 def check(name: str, answer: Any, seed: int = 0) -> None:
     """Run `answer` on the inputs drawn for this submission and send out what it did, case by case."""
     refuse_inside()
@@ -89,9 +110,10 @@ def check(name: str, answer: Any, seed: int = 0) -> None:
     plan = state.plan[name]
     for i, text in enumerate(plan["calls"]):
         state.trapped = []
+        before = ended_children()
         seen = observe(answer, loads(text), plan["driver"], tuple(plan["forbidden"]))
-        if seen.forbidden or state.trapped:  # a loop may call the same thing on the same line any number of times
-            sightings = list(dict.fromkeys([*seen.forbidden, *state.trapped]))[:MAX_SIGHTINGS]
-            seen = type(seen)(**{**vars(seen), "forbidden": tuple(sightings)})
+        # A loop may call the same thing on the same line any number of times.
+        sightings = tuple(dict.fromkeys([*seen.forbidden, *state.trapped]))[:MAX_SIGHTINGS]
+        seen = type(seen)(**{**vars(seen), "forbidden": sightings, "beside": tuple(beside(before))})
         state.trapped = None
         state.send({"event": "observation", "name": name, "case": i, "seen": dumps(seen)})

@@ -47,6 +47,7 @@ class Grade:
         printed: what the student's answer cell printed or died of.
         comment: what the instructor has written beside the answer in nbgrader.
         error: the class of what the cell raised (`SyntaxError`), where nothing of it could be tried.
+        seen: what the instructor may like to know of what the answer did while it ran; it costs no points.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Grade:
     printed: str = ""
     comment: str = ""
     error: str = ""
+    seen: list[Listed] = field(default_factory=list)
 
 
 @dataclass
@@ -103,6 +105,11 @@ class Record:
     listed: str = ""
 
     @property
+    def to_look_at(self) -> list[Listed]:
+        """What the instructor may like to look at: what answers did while they ran, and what stands in the code."""
+        return [line for grade in self.grades for line in grade.seen] + self.unusual
+
+    @property
     def told(self) -> str:
         """All that there is to say to the instructor."""
         return " ".join(filter(None, (self.reason, self.remark, by_name(self.listed), self.fault)))
@@ -126,8 +133,11 @@ class Record:
         """The record in `path`, or None if there is none that can be read."""
         try:
             data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            grades = [Grade(**{**g, "lines": [Line(**line) for line in g["lines"]]}) for g in data.pop("grades")]
             unusual = [Listed(**line) for line in data.pop("unusual")]
+            grades = [
+                Grade(**{**g, "lines": [Line(**x) for x in g["lines"]], "seen": [Listed(**x) for x in g["seen"]]})
+                for g in data.pop("grades")
+            ]
             return cls(**data, grades=grades, unusual=unusual)
         except (OSError, ValueError, TypeError, KeyError):
             return None

@@ -678,7 +678,7 @@ def things_to_look_at(
             looks["fault"].add(record, reason_text(record.fault))
         for note in record.notes:
             looks["stopped"].add(record, note)
-        for line in record.unusual:
+        for line in record.to_look_at:
             looks["unusual"].add(record, line.text, code=line.code)
     for record in with_other_id(records, about.roster):
         found = {lang: words(lang, "found id", id=record.notebook_id, source=record.source) for lang in LANGUAGES}

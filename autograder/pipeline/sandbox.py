@@ -31,7 +31,9 @@ COURSE_LIB = ROOT.parent / "course_lib"
 SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime")
 START_SECONDS = 120.0
 # What a notebook at home has and the sandbox needs; `inside.py` takes the place of the package itself.
-OPEN_FILES = ("observe.py", "watch.py", "callbacks.py", "meter.py", "functions.py", "text.py", "wire.py")
+OPEN_FILES = (
+    "observe.py", "watch.py", "callbacks.py", "operations.py", "meter.py", "functions.py", "text.py", "wire.py",
+)  # fmt: skip
 
 
 class SandboxUnavailable(RuntimeError):

@@ -333,7 +333,7 @@ def test_what_one_student_writes_costs_no_other_a_grade(tmp_path: Path) -> None:
     records = grade(pile, tmp_path / "out", seed=3)
     assert [r.status for r in records] == ["graded"] * 4
     assert [r.points for r in records] == [0, 0, 0, 1]
-    assert records[2].unusual and not records[3].unusual
+    assert records[2].to_look_at and not records[3].to_look_at
 
 
 def test_a_fault_of_the_grader_is_a_row_and_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

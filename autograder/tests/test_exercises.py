@@ -26,10 +26,11 @@ from autograder.cases import calls, prepared
 from autograder.exercise import Exercise, Mistake
 from autograder.functions import PlaceScaled
 from autograder.guard import forbidden_in_source
-from autograder.observe import tensors_in
+from autograder.observe import observe, tensors_in
 from autograder.pipeline.glossary import findings, prose
 from autograder.tests.right_answers import RIGHT
 from autograder.text import LANGUAGES, Text
+from autograder.unusual import unusual_operations
 from autograder.watch import resolved
 
 SEEDS = range(3)
@@ -78,6 +79,15 @@ def full_marks(name: str, answer: Any, seeds: range) -> None:
         failed = {case.name: case.difference["en"] for case in verdict.cases if case.difference}
         assert verdict.points == get(name).points, (seed, failed, verdict.forbidden)
         assert verdict.mistake is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_right_answers_have_torch_do_nothing_unusual(name: str) -> None:
+    """Else an instructor's list would be full of honest students."""
+    exercise = get(name)
+    for answer in [exercise.reference, *RIGHT.get(name, [])]:
+        seen = [observe(answer, call, exercise.driver, exercise.forbidden) for call in calls(exercise, 0)]
+        assert unusual_operations({name for o in seen for name in o.operations}) == []
 
 
 @pytest.mark.parametrize("name", NAMES)

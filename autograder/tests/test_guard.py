@@ -19,6 +19,7 @@ from enum import Enum, IntEnum, StrEnum
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import einops
 import numpy as np
@@ -30,7 +31,8 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 from tqdm import tqdm
 
-from autograder import get
+from autograder import get, operations
+from autograder.exercises.forbidden import NORMS, PRODUCTS, SOFTMAXES
 from autograder.guard import forbidden_in_source
 from autograder.judging import forbidden_sentence
 from autograder.pipeline.authoring import load_lesson, solved_notebook
@@ -38,7 +40,7 @@ from autograder.pipeline.glossary import findings
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python
 from autograder.tests.right_answers import RIGHT
 from autograder.unusual import TANGLED, Rank, Seen, said, unusual_in_source
-from autograder.watch import UNSEEN, ForbiddenCall, Sighting, find, set_trap, watch
+from autograder.watch import UNSEEN, ForbiddenCall, Sighting, Watcher, find, set_trap, watch
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 x = torch.ones(1, 2, 3)
@@ -113,6 +115,88 @@ def test_a_trap_fits_functions_with_closures_and_keywords():
     set_trap(function, "inner", seen.append)
     function(x, times=3)
     assert seen == ["inner"]
+
+
+HIDDEN_CALLS = {
+    "torch's announcements switched off": (
+        "softmax",
+        lambda: without_announcing(F.softmax)(x, -1),
+    ),
+    "the core's own name": ("_softmax", lambda: torch.ops.aten._softmax.default(x, -1, False)),
+    "a backward pass of an own function": ("_softmax", lambda: backward_of_own(lambda g: torch.softmax(g, -1))),
+    "a long loop before it": ("softmax", lambda: ([x + 1 for _ in range(3000)], without_announcing(F.softmax)(x, -1))),
+    "inside of another's name": ("softmax", lambda: under_the_name("aten::add", without_announcing(F.softmax))),
+}
+
+
+def without_announcing(call):
+    def silent(*args):
+        with torch._C.DisableTorchFunction():
+            return call(*args)
+
+    return silent
+
+
+def under_the_name(name, call):
+    with torch.autograd.profiler.record_function(name):
+        call(x, -1)
+
+
+def backward_of_own(call):
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, y):
+            return y.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return call(g)
+
+    with torch._C.DisableTorchFunction():
+        Own.apply(x.clone().requires_grad_()).sum().backward()
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(("operation", "call"), HIDDEN_CALLS.values(), ids=HIDDEN_CALLS.keys())
+def test_what_torch_carried_out_is_on_its_record(operation, call):
+    """Whatever way it was called, and though the watch in front saw nothing or was taken away."""
+    seen: list[Sighting] = []
+    with (
+        watch(["torch.softmax", "torch.Tensor.softmax"], seen),
+        contextlib.suppress(ForbiddenCall),
+        patch.object(
+            Watcher, "__torch_function__", lambda self, f, _, args=(), kwargs=None: f(*args, **(kwargs or {}))
+        ),
+    ):
+        call()
+    assert Sighting(f"torch.ops.aten.{operation}", 0) in seen
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("ended", [True, False], ids=["taken away", "kept from beginning"])
+def test_nobody_else_keeps_a_record_meanwhile(ended):
+    seen: list[Sighting] = []
+    if not ended:
+        operations.begin_record(operations.PLAIN)
+    with watch(["torch.softmax"], seen):
+        if ended:
+            operations.end_record()
+            operations.begin_record(operations.PLAIN)
+        y = x + 1
+    if not ended:
+        operations.end_record()
+    assert seen == [Sighting("torch.profiler", 0)]
+    assert y[0, 0, 0] == x[0, 0, 0] + 1
+
+
+def test_every_forbidden_call_of_torch_has_its_operation():
+    """`masked_softmax` forbids the softmax over a sparse tensor's entries alone, and not the softmax."""
+    closed = operations.operations_of
+    assert closed(("torch.sparse.softmax",)) == {"_sparse_softmax"}
+    assert closed(("torch.nn.functional.unfold",)) == frozenset()  # im2col, which a tensor's own `unfold` is not
+    assert {"matmul", "mm", "bmm", "addmm", "dot", "mv", "einsum", "convolution", "linear"} <= closed(PRODUCTS)
+    assert {"softmax", "_softmax", "_log_softmax", "scaled_dot_product_attention"} <= closed(SOFTMAXES)
+    assert {"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm", "native_batch_norm"} <= closed(NORMS)
 
 
 def test_a_misspelt_target_is_an_error_of_ours():

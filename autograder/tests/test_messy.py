@@ -566,4 +566,4 @@ def test_a_script_lists_no_lines_of_the_course(graded: Graded) -> None:
     scripts = [name for name, case in MESS.items() if case.file.endswith(".py")]
     assert len(scripts) == 3
     for name in scripts:
-        assert graded.records[f"{shown(folder_of(name))}/{MESS[name].file}"].unusual == [], name
+        assert graded.records[f"{shown(folder_of(name))}/{MESS[name].file}"].to_look_at == [], name

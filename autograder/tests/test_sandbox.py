@@ -2,6 +2,7 @@
 
 import os
 import re
+import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -352,7 +353,7 @@ def test_calling_what_does_it_all_gets_nothing(call: str) -> None:
 
 def said(record: Record) -> str:
     """All that the instructor is told of a record, beside its points."""
-    return "\n".join([record.reason, *(line.text["en"] for line in record.unusual)])
+    return "\n".join([record.reason, *(line.text["en"] for line in record.to_look_at)])
 
 
 @pytest.mark.hostile
@@ -513,7 +514,8 @@ box = []
 class Keep:
     def __contains__(self, x): return box.append(x) or True
 sys.modules in Keep()
-box[0]["autograder" + ".observe"].watch = lambda *a: nullcontext()
+box[0]["autograder" + ".observe"].watch = lambda *a: nullcontext(sys)
+sys.outermost = ()
 def attend(q, K, V):
     return Formatter().get_field("0.functional.scaled_dot" + "_product_attention", [torch.nn], {})[0](q[None], K, V, scale=1.0)[0]
 """,
@@ -543,10 +545,14 @@ LISTED = {
 @pytest.mark.hostile
 @pytest.mark.parametrize("route", ROUNDABOUT)
 def test_a_roundabout_call_is_listed(route: str) -> None:
-    """It may have full points, so that these attacks are seen to work, but not without a line for the instructor."""
+    """What torch was made to do stands on its own record. Who takes the grader itself away may have full points, so that
+    the attack is seen to work, but not without a line for the instructor."""
     record = graded(attend=ROUNDABOUT[route])
-    seen = route == "a thread of IPython"
-    assert points(record) == (FULL | {"attend": 0.0} if seen else FULL), record.grades[1].message
+    if route == "a patched grader":
+        assert points(record) == FULL, record.grades[1].message
+    else:
+        assert points(record) == FULL | {"attend": 0.0}
+        assert "torch.ops.aten.scaled_dot_product_attention" in record.grades[1].message["en"]
     assert LISTED[route] in said(record)
 
 
@@ -582,6 +588,51 @@ CALLED_BACK = {
 def test_what_is_called_back_out_of_sight_has_no_points(route: str) -> None:
     record = graded(attend=HIDDEN.replace("ROUTE", route), limits=Limits(total_seconds=60.0))
     assert points(record) == {"relevance": 1.0, "attend": 0.0} and record.grades[1].status == "not allowed"
+
+
+# A cell of one's own starts somebody who waits, and whom the answer asks without a name that says so.
+HELPERS = {
+    "threads": """
+        import threading
+        threading.Thread(target=time.sleep, args=(1,), daemon=True).start()
+    """,
+    "processes": """
+        import os
+        if os.fork() == 0:
+            time.sleep(1)
+            os._exit(0)
+    """,
+    "processes, and not for long": """
+        import os
+        def ask():
+            if os.fork() == 0:
+                os._exit(0)
+            os.wait()
+    """,
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("kind", HELPERS)
+def test_what_runs_beside_an_answer_is_listed(kind: str) -> None:
+    own = "import time\ndef ask(): pass\n" + textwrap.dedent(HELPERS[kind])
+    record = graded("def relevance(q, K):\n    ask()\n    return (K * q).sum(-1)", own=own)
+    assert points(record) == FULL
+    assert f"relevance, while it ran: other {kind.split(',')[0]}" in said(record)
+
+
+@pytest.mark.hostile
+def test_what_torch_did_for_an_answer_is_listed_where_no_honest_answer_has_it_done() -> None:
+    hidden = """
+def relevance(q, K):
+    from string import Formatter
+    mix = Formatter().get_field("0.conv" + "_tbc", [torch], {})[0]
+    return mix(K[None].mT.contiguous().mT, q[None, :, None], torch.zeros(1), 0)[0, :, 0]
+"""
+    record = graded(hidden)
+    assert points(record) == FULL
+    assert "relevance, while it ran: conv_tbc" in said(record)
+    assert "relevance 執行時：conv_tbc" in "".join(line.text["zh-TW"] for line in record.to_look_at)
 
 
 @pytest.mark.hostile
@@ -679,7 +730,7 @@ def test_what_another_answer_s_cell_does_for_an_answer_is_listed() -> None:
 
 
 def test_honest_notebooks_are_not_listed() -> None:
-    assert graded(own=NOISY["warnings"]).unusual == []
+    assert graded(own=NOISY["warnings"]).to_look_at == []
     sources = [dedent(source) if "\n        " in source else source for source in NOISY.values()]
     listed = {seen.name for source in sources for seen in unusual_in_source(source, scratch=True)}
     assert listed == {"import a_package_that_nobody_has"}
@@ -691,7 +742,7 @@ def test_no_more_than_twenty_lines_are_listed() -> None:
     many = "".join(f"x.strange_{i}\n" for i in range(30))
     unusual = graded(
         own=f"import gc\ngc.get_objects()\n{many}import ctypes\n", attend=RIGHT["attend"] + "exec('')\n"
-    ).unusual
+    ).to_look_at
     texts = [line.text["en"] for line in unusual]
     assert len(unusual) == 21 and unusual[-1].code == ""
     assert [text.partition(": ")[2] for text in texts[:3]] == ["exec", "import ctypes", "gc.get_objects"]
@@ -705,20 +756,20 @@ def test_a_name_is_listed_once_in_a_cell_and_counted() -> None:
     flood = "x = torch.ones(3)\n" + "print(torch.nn.functional.scaled_dot_product_attention(x, x, x))\n" * 30
     names = "[" + ", ".join(f"x.strange_{i}" for i in range(200)) + ", exec]\n"
     record = graded(own=flood + names, attend=RIGHT["attend"] + "vars(torch)\n")
-    assert [line.text["en"][:90] for line in record.unusual] == [
+    assert [line.text["en"][:90] for line in record.to_look_at] == [
         "attend, line 3: torch as a value, vars",
         ("own cell 1, line 32: exec, " + ", ".join(f"strange_{i}" for i in sorted(range(200), key=str)))[:90],
         "own cell 1, line 2: torch.nn.functional.scaled_dot_product_attention (30×)"[:90],
     ]
-    assert re.search(r"strange_\d+ and \d+ more$", record.unusual[1].text["en"])
-    assert re.search(r"strange_\d+等，另有 \d+ 個$", record.unusual[1].text["zh-TW"])
+    assert re.search(r"strange_\d+ and \d+ more$", record.to_look_at[1].text["en"])
+    assert re.search(r"strange_\d+等，另有 \d+ 個$", record.to_look_at[1].text["zh-TW"])
 
 
 def test_a_listed_line_stands_there_as_it_is() -> None:
     """Numbered as Python counts lines, in one line, and not too long; the same in both languages."""
     long = "torch.equal = lambda *a: True  # " + "so " * 50
     record = graded(own=f'note = "\x0c"\n    \nimport torch\n{long}\n')
-    (line,) = record.unusual
+    (line,) = record.to_look_at
     assert line.text == both("own cell 1, line 4: torch.equal = …", "自己加的第 1 個儲存格，第 4 行：torch.equal = …")
     assert len(line.code) == 100 and line.code[:-1] == long[:99] and line.code[-1] == "…"
 
@@ -751,7 +802,7 @@ def test_a_syntax_error_is_told_once_and_is_no_code_to_read() -> None:
     assert record.notes == [
         both("Own cell 1 stopped: SyntaxError: incomplete input (line 1)", "自己加的第 1 個儲存格停了下來：SyntaxError: incomplete input（第 1 行）")
     ]  # fmt: skip
-    assert record.unusual == []
+    assert record.to_look_at == []
 
 
 def test_what_a_cell_printed_and_died_of_is_shown_once() -> None:
@@ -1003,7 +1054,7 @@ print([c.co_name for c in gc.get_objects() if isinstance(c, types.CodeType) and 
     lines = printed(source).split("\n")
     allowed = {
         "autograder." + name
-        for name in ("callbacks", "functions", "meter", "observe", "text", "watch", "wire", "worker")
+        for name in ("callbacks", "functions", "meter", "observe", "operations", "text", "watch", "wire", "worker")
     }
     assert set(eval(lines[0])) <= allowed
     assert "softmax" not in lines[1] and "True" not in lines[1]

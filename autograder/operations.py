@@ -1,0 +1,111 @@
+"""What torch's own core carried out, whatever Python called it.
+
+The watch stands before torch and names the line. This stands behind it, where no name, callback or class of Python reaches.
+"""
+
+import os
+from functools import cache
+from types import FunctionType
+
+import torch
+from torch._C._autograd import _disable_profiler_legacy as end_record  # bound before a student gives the names away
+from torch._C._autograd import _enable_profiler_legacy as begin_record
+from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
+from torch.autograd import ProfilerConfig, ProfilerState
+
+PLAIN = ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, _ExperimentalConfig())
+MOST_CALLS = 50  # of torch between two readings: a record takes memory, and what Python holds is metered
+OWNERS = ("torch", "torch.Tensor", "torch.nn.functional", "torch.special", "torch.linalg")
+# What a name is called inside, beside itself.
+INSIDE = ("{}", "{}_", "_{}", "{}_loss", "native_{}", "_native_{}", "special_{}", "linalg_{}", "_fused_{}", "_safe_{}", "_masked_{}")  # fmt: skip
+IN_SPARSE = ("_sparse_{}", "sparse_{}")
+
+
+class Record:
+    """While active, the operations that this thread has torch carry out are noted.
+
+    >>> with Record() as record:
+    ...     x = torch.ones(2, 2).softmax(-1).sum()
+    >>> sorted(record.names)
+    ['_softmax', 'empty', 'fill_', 'ones', 'softmax', 'sum']
+
+    Attributes:
+        names: of all operations, also of those that others are made of.
+        outermost: of those that Python called.
+        kept: False where somebody else's record was in the way, or ended this one.
+    """
+
+    def __init__(self) -> None:
+        self.names, self.outermost, self.kept = set[str](), set[str](), True
+        self.calls = 0
+
+    def __enter__(self) -> "Record":
+        self.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def begin(self) -> None:
+        self.mark = os.urandom(8).hex()  # somebody else's record does not begin with it
+        try:
+            begin_record(PLAIN)
+        except RuntimeError:  # there is one already
+            self.mark, self.kept = "", False
+            return
+        with _RecordFunctionFast(self.mark):
+            pass
+
+    def end(self) -> None:
+        if not self.mark:
+            return
+        try:
+            names = [event.name() for thread in end_record() for event in thread]
+        except RuntimeError:  # it has ended
+            self.kept = False
+            return
+        depth, outermost = 0, set[str]()
+        for name in names[1:-1]:  # without its own beginning and end
+            if name:
+                if depth == 0:
+                    outermost.add(name)
+                depth += 1
+            else:  # the end of one
+                depth -= 1
+        own = {"", self.mark}
+        self.kept = self.kept and self.mark in outermost
+        self.names |= {name.removeprefix("aten::") for name in {*names[1:-1]} - own}
+        self.outermost |= {name.removeprefix("aten::") for name in outermost - own}
+
+    def called(self) -> None:
+        """To be told of calls of torch, so that the record never grows long."""
+        self.calls += 1
+        if self.calls >= MOST_CALLS:
+            self.calls = 0
+            self.end()
+            self.begin()
+
+
+@cache
+def operations_of(forbidden: tuple[str | FunctionType, ...]) -> frozenset[str]:
+    """The operations that carry out forbidden calls.
+
+    >>> sorted(operations_of(("torch.nn.functional.softmax", "torch.mv")))
+    ['_masked_softmax', '_safe_softmax', '_softmax', 'mv', 'softmax', 'special_softmax']
+    """
+    every, found = all_operations(), set[str]()
+    for dotted in forbidden:
+        owner, _, name = dotted.rpartition(".") if isinstance(dotted, str) else ("", "", "")
+        # `F.unfold` is another operation than a tensor's own `unfold`.
+        other = owner.endswith("functional") and not hasattr(torch, name) and not hasattr(torch._C._nn, name)
+        ways = (
+            IN_SPARSE if owner == "torch.sparse" else () if owner not in OWNERS else ("{}_loss",) if other else INSIDE
+        )
+        found |= {way.format(name.strip("_")) for way in ways}
+    return frozenset(found & every)
+
+
+@cache
+def all_operations() -> frozenset[str]:
+    names = torch._C._dispatch_get_all_op_names()
+    return frozenset(name.removeprefix("aten::").split(".")[0] for name in names if name.startswith("aten::"))
