@@ -27,7 +27,7 @@ class Record:
     >>> with Record() as record:
     ...     x = torch.ones(2, 2).softmax(-1).sum()
     >>> sorted(record.names)
-    ['_softmax', 'empty', 'fill_', 'ones', 'softmax', 'sum']
+    ['_softmax', 'as_strided', 'empty', 'fill_', 'ones', 'softmax', 'sum']
 
     Attributes:
         names: of all operations, also of those that others are made of.

@@ -1,7 +1,10 @@
-"""Links inside the repository lead somewhere, and the guide says what the program does."""
+"""Links inside the repository lead somewhere, the guide says what the program does, and examples in the code are true."""
 
+import doctest
 import gzip
+import importlib
 import json
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -16,6 +19,7 @@ from urllib.parse import unquote
 import nbformat
 import pytest
 
+import autograder
 from autograder.pipeline.grading import grade
 from autograder.pipeline.report import dictionary
 from autograder.text import LANGUAGES
@@ -29,6 +33,20 @@ PAGES = sorted(
     if path.suffix in (".md", ".ipynb") and ".ipynb_checkpoints" not in path.parts
 )
 LINK = re.compile(r"\]\(<?([^)\s>]+)>?(?:\s+\"[^\"]*\")?\)|<(?:a|img)\b[^>]*\b(?:href|src)=\"([^\"]+)\"")
+
+
+MODULES = [m.name for m in pkgutil.walk_packages(autograder.__path__, "autograder.") if ".tests" not in m.name]
+NOT_IMPORTED = ("autograder.__main__", "autograder.pipeline.inside")  # a program; half of the sandbox
+
+
+def test_examples_in_docstrings() -> None:
+    tried = 0
+    for name in sorted(set(MODULES) - set(NOT_IMPORTED)):
+        module = importlib.import_module(name)
+        result = doctest.testmod(module, extraglobs={"torch": importlib.import_module("torch")})
+        assert result.failed == 0, name
+        tried += result.attempted
+    assert tried > 8
 
 
 @cache
