@@ -13,7 +13,7 @@ from torch._C._autograd import _enable_profiler_legacy as begin_record
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 from torch.autograd import ProfilerConfig, ProfilerState
 
-PLAIN = ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, _ExperimentalConfig())
+PLAIN = ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, _ExperimentalConfig(), "")
 MOST_CALLS = 50  # of torch between two readings: a record takes memory, and what Python holds is metered
 OWNERS = ("torch", "torch.Tensor", "torch.nn.functional", "torch.special", "torch.linalg")
 # What a name is called inside, beside itself.
@@ -53,12 +53,16 @@ class Record:
         except RuntimeError:  # there is one already
             self.mark, self.kept = "", False
             return
+        self.set_mark()
+
+    def set_mark(self) -> None:
         with _RecordFunctionFast(self.mark):
             pass
 
     def end(self) -> None:
         if not self.mark:
             return
+        self.set_mark()  # not there either, if noting was switched off meanwhile
         try:
             names = [event.name() for thread in end_record() for event in thread]
         except RuntimeError:  # it has ended
@@ -73,7 +77,7 @@ class Record:
             else:  # the end of one
                 depth -= 1
         own = {"", self.mark}
-        self.kept = self.kept and self.mark in outermost
+        self.kept = self.kept and names.count(self.mark) == 2
         self.names |= {name.removeprefix("aten::") for name in {*names[1:-1]} - own}
         self.outermost |= {name.removeprefix("aten::") for name in outermost - own}
 

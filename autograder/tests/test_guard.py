@@ -172,21 +172,32 @@ def test_what_torch_carried_out_is_on_its_record(operation, call):
     assert Sighting(f"torch.ops.aten.{operation}", 0) in seen
 
 
+def another_record():
+    operations.end_record()
+    operations.begin_record(operations.PLAIN)
+
+
 @pytest.mark.hostile
-@pytest.mark.parametrize("ended", [True, False], ids=["taken away", "kept from beginning"])
-def test_nobody_else_keeps_a_record_meanwhile(ended):
+@pytest.mark.parametrize(
+    "switch", [operations.end_record, another_record, lambda: torch._C._autograd._enable_record_function(False)]
+)
+def test_the_record_cannot_be_switched_off(switch):
     seen: list[Sighting] = []
-    if not ended:
-        operations.begin_record(operations.PLAIN)
     with watch(["torch.softmax"], seen):
-        if ended:
-            operations.end_record()
-            operations.begin_record(operations.PLAIN)
-        y = x + 1
-    if not ended:
-        operations.end_record()
+        switch()
+        without_announcing(F.softmax)(x, -1)
+    torch._C._autograd._enable_record_function(True)
+    assert {s.name for s in seen} in ({"torch.profiler"}, {"torch.ops.aten.softmax", "torch.ops.aten._softmax"})
+
+
+@pytest.mark.hostile
+def test_there_is_no_second_record():
+    seen: list[Sighting] = []
+    operations.begin_record(operations.PLAIN)
+    with watch(["torch.softmax"], seen):
+        assert (x + 1).sum() > x.sum()
+    operations.end_record()
     assert seen == [Sighting("torch.profiler", 0)]
-    assert y[0, 0, 0] == x[0, 0, 0] + 1
 
 
 def test_every_forbidden_call_of_torch_has_its_operation():
