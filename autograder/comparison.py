@@ -35,6 +35,7 @@ OURS = {
     r"(\S+) is not allowed in this exercise": r"這題不能使用 \1",
     r"(\S+) is not available while a submission is graded": r"評分時不能使用 \1",
     r"(.+) should have shape (\[.*\]), not (\[.*\])": r"\1 的形狀應該是 \2，而不是 \3",
+    r"no parameters that can be trained: (.+)": r"不是可以訓練的參數：\1",
     r"missing: (.+); not asked for: (.+)": r"缺少 \1；多了 \2",
     r"missing: (.+)": r"缺少 \1",
     r"not asked for: (.+)": r"多了 \1",

@@ -5,7 +5,7 @@ references nor expected values.
 """
 
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call as stateless
 
+from autograder.callbacks import leaves_all_as_it_is
 from autograder.meter import Meter
 from autograder.watch import ForbiddenCall, Sighting, watch
 
@@ -123,7 +124,8 @@ class Misfit(ValueError):
 def run_module(answer: Any, sizes: tuple[int, ...], state: dict[str, Tensor], *inputs: Any, **kwargs: Any) -> Any:
     """Build `answer(*sizes)`, run it with the weights in `state` on `inputs`.
 
-    It runs on other weights first: whoever keeps a copy of the first ones has the wrong ones afterwards.
+    It runs on other weights first, and where it can on a shorter sequence: whoever keeps what belongs to the first ones has
+    the wrong ones afterwards.
     """
     model = answer(*sizes)
     if not isinstance(model, torch.nn.Module):
@@ -133,7 +135,9 @@ def run_module(answer: Any, sizes: tuple[int, ...], state: dict[str, Tensor], *i
     fit(state_of(model), state)
     with torch.no_grad():
         other = {name: value.detach().flip(-1) + 0.5 for name, value in state.items()}
-        stateless(model, other, fresh(inputs, False), fresh(kwargs, False))
+        shorter = [x[:, :-1] for x in inputs if isinstance(x, Tensor) and x.ndim == 3 and x.shape[1] > 1]
+        before = shorter if len(shorter) == len(inputs) == 1 and not kwargs else inputs
+        stateless(model, other, tuple(fresh(before, False)), fresh(kwargs, False))
     return stateless(model, state, inputs, kwargs)
 
 
@@ -144,10 +148,10 @@ def state_of(model: torch.nn.Module) -> dict[str, Tensor]:
 
 
 def fit(own: dict[str, Tensor], asked: dict[str, Tensor]) -> None:
-    """The keys and shapes of a module's state are the ones asked for.
+    """The keys and shapes of a module's state are the ones asked for, and all of it can be trained.
 
     Raises:
-        Misfit: naming what is missing, too many or of another shape.
+        Misfit: naming what is missing, too many, of another shape or fixed.
     """
     missing, extra = sorted(asked.keys() - own.keys()), sorted(own.keys() - asked.keys())
     if missing or extra:
@@ -156,6 +160,8 @@ def fit(own: dict[str, Tensor], asked: dict[str, Tensor]) -> None:
     for name, value in asked.items():
         if own[name].shape != value.shape:
             raise Misfit(f"{name} should have shape {list(value.shape)}, not {list(own[name].shape)}")
+    if fixed := [n for n in sorted(asked) if not (isinstance(own[n], torch.nn.Parameter) and own[n].requires_grad)]:
+        raise Misfit(f"no parameters that can be trained: {', '.join(fixed)}")
 
 
 DRIVERS: dict[str, Callable[..., Any]] = {"function": call_function, "letter": read_letter, "module": run_module}
@@ -304,20 +310,25 @@ def captured(value: Any, depth: int = 0) -> Any:
         return clone(detach(value))
     if type(value) in NUMBERS:
         return value
-    if type(value) in (tuple, list) and depth < 4 and len(value) <= 64:
-        return tuple(captured(item, depth + 1) for item in value)
+    items = items_of(value)
+    if items is not None and depth < 4 and len(items) <= 64:
+        return tuple(captured(item, depth + 1) for item in items)
     return Opaque(type(value).__name__)
+
+
+def items_of(value: Any) -> Sequence[Any] | None:
+    """What a tuple, a list or a named tuple holds; None of anything else, which may have an opinion of its own on that."""
+    kind = type(value)
+    if kind in (tuple, list):
+        return list(value)
+    return tuple(tuple.__iter__(value)) if issubclass(kind, tuple) and leaves_all_as_it_is(kind) else None
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
     if type(value) in TENSORS:
         yield value
-    elif type(value) in (tuple, list):
-        for item in value:
-            yield from tensors_in(item)
-    elif type(value) is dict:
-        for item in value.values():
-            yield from tensors_in(item)
+    for item in value.values() if type(value) is dict else items_of(value) or ():
+        yield from tensors_in(item)
 
 
 def differentiate(

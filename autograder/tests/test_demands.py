@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -146,6 +146,49 @@ def test_a_parameter_of_another_shape_is_named() -> None:
     assert "W should have shape [3, 2], not [3, 3]" in only(decide(exercise, [seen], 0)).difference["en"]
 
 
+@pytest.mark.parametrize("made", [lambda w: nn.Parameter(w, requires_grad=False), nn.Buffer])
+def test_a_weight_that_cannot_be_trained_is_named(made: Callable[[Tensor], Tensor]) -> None:
+    class Fixed(Affine):
+        def __init__(self, d_in: int, d_out: int) -> None:
+            nn.Module.__init__(self)
+            self.W, self.b = nn.Parameter(torch.randn(d_in, d_out)), made(torch.randn(d_out))
+
+    exercise = exercise_of(Affine, Case("c", LABEL, draw_affine), "module")
+    seen = observe(Fixed, calls(exercise, 0)[0], "module")
+    difference = only(decide(exercise, [seen], 0)).difference
+    assert "no parameters that can be trained: b" in difference["en"]
+    assert "不是可以訓練的參數：b" in difference["zh-TW"]
+
+
+def test_a_table_of_the_first_length_is_found_out() -> None:
+    class Halved(nn.Module):
+        """Every position has a weight of its own."""
+
+        def __init__(self, d: int) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(d))
+
+        def weights(self, n: int) -> Tensor:
+            return 0.5 ** torch.arange(n)[:, None]
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.scale * x * self.weights(x.shape[1])
+
+    class Keeps(Halved):
+        def weights(self, n: int) -> Tensor:
+            if not hasattr(self, "table"):
+                self.table = super().weights(n)
+            return self.table
+
+    def draw_sequence(draw: Draw) -> tuple[Any, ...]:
+        return ((2,), {"scale": draw.normal(2)}, draw.normal(1, 4, 2)), {}
+
+    exercise = exercise_of(Halved, Case("c", LABEL, draw_sequence), "module")
+    (call,) = calls(exercise, 0)
+    assert decide(exercise, [observe(Halved, call, "module")], 0).passed
+    assert "RuntimeError" in only(decide(exercise, [observe(Keeps, call, "module")], 0)).difference["en"]
+
+
 def test_what_a_class_says_of_itself_is_not_believed() -> None:
     class Says(nn.Module):
         def __init__(self, d_in: int, d_out: int) -> None:
@@ -271,6 +314,23 @@ def test_lists_stay_lists_and_are_left_alone() -> None:
     assert verdict_on(exercise, lambda items, x: (*items, x)).passed, "a tuple will do"
     for answer in (appends, writes):
         assert "changes its argument items in place" in only(verdict_on(exercise, answer)).difference["en"]
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    second: Tensor
+
+
+class Sly(Pair):
+    def __iter__(self) -> Any:
+        return iter((self.first + self.first, self.second))
+
+
+def test_a_named_tuple_will_do_for_a_tuple_and_is_not_asked_for_what_it_holds() -> None:
+    exercise = exercise_of(lambda x: (x, 2 * x), Case("c", LABEL, lambda draw: (draw.normal(3),), gradients=True))
+    assert verdict_on(exercise, lambda x: Pair(x, 2 * x)).passed
+    assert not verdict_on(exercise, lambda x: Pair(2 * x, x)).passed
+    assert not verdict_on(exercise, lambda x: Sly(0.5 * x, 2 * x)).passed
 
 
 def grown_layers(layers: list[Any], layer: int, k: Tensor) -> list[Any]:
