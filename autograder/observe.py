@@ -72,8 +72,9 @@ class Observation:
         gradients: one tensor or None for each floating-point tensor argument, in order.
         gradient_error: why there are no gradients although they were asked for.
         forbidden: forbidden calls seen while the answer ran.
-        operations: of torch, that the answer called (only where something is forbidden).
-        beside: "threads", "processes": what else ran meanwhile (only in the sandbox).
+        operations: of torch, that the answer called, and its ways out of torch (only where something is forbidden).
+        beside: "threads", "processes", "grader": what else ran meanwhile or was changed (only in the sandbox).
+        cells: numbers of the notebook's cells whose functions ran (only in the sandbox).
         largest, peak: elements of the largest tensor made, and of all alive at one moment, where the call was metered.
     """
 
@@ -87,6 +88,7 @@ class Observation:
     forbidden: tuple[Sighting, ...] = ()
     operations: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
+    cells: tuple[int, ...] = ()
     largest: int = 0
     peak: int = 0
 
@@ -217,7 +219,7 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
         gradients=gradients,
         gradient_error=gradient_error,
         forbidden=tuple(sightings),
-        operations=tuple(name[:200] for name in sorted(record.outermost)[:MOST_OPERATIONS]),
+        operations=tuple(name[:200] for name in sorted(record.outermost | record.left)[:MOST_OPERATIONS]),
         largest=meter.reading.largest if meter else 0,
         peak=meter.reading.peak if meter else 0,
     )

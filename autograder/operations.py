@@ -32,11 +32,12 @@ class Record:
     Attributes:
         names: of all operations, also of those that others are made of.
         outermost: of those that Python called.
+        left: ways out of torch that were taken, which are no operations; the watch notes them.
         kept: False where somebody else's record was in the way, or ended this one.
     """
 
     def __init__(self) -> None:
-        self.names, self.outermost, self.kept = set[str](), set[str](), True
+        self.names, self.outermost, self.left, self.kept = set[str](), set[str](), set[str](), True
         self.calls = 0
 
     def __enter__(self) -> "Record":
@@ -68,18 +69,19 @@ class Record:
         except RuntimeError:  # it has ended
             self.kept = False
             return
-        depth, outermost = 0, set[str]()
+        self.kept = self.kept and names.count(self.mark) == 2
+        open_: list[bool] = []  # of what has begun and not ended: whether it is an operation
         for name in names[1:-1]:  # without its own beginning and end
             if name:
-                if depth == 0:
-                    outermost.add(name)
-                depth += 1
-            else:  # the end of one
-                depth -= 1
-        own = {"", self.mark}
-        self.kept = self.kept and names.count(self.mark) == 2
-        self.names |= {name.removeprefix("aten::") for name in {*names[1:-1]} - own}
-        self.outermost |= {name.removeprefix("aten::") for name in outermost - own}
+                operation = "::" in name  # what a student's own class or text is called has no such thing
+                if operation:
+                    name = name.removeprefix("aten::")
+                    self.names.add(name)
+                    if not any(open_):
+                        self.outermost.add(name)
+                open_.append(operation)
+            elif open_:
+                open_.pop()
 
     def called(self) -> None:
         """To be told of calls of torch, so that the record never grows long."""

@@ -127,13 +127,18 @@ def read(source: str, depth: int) -> ast.Module | None:
     if len(source) > MOST_SCANNED:
         return None
     source = textwrap.dedent(source)
-    for reading in (source, transformed, blanked):
+    # IPython takes what looks like its own prompt away, which may be Python as it stands (`In [1]: x = y`).
+    readings = (transformed, source, blanked) if PROMPT.search(source) else (source, transformed, blanked)
+    for reading in readings:
         text = reading if isinstance(reading, str) else reading(source)
         tree = syntax_tree(text) if text is not None else None
         if tree is not None:
             open_magics(tree, depth)
             return tree
     return None
+
+
+PROMPT = re.compile(r"^(?:In \[\d+\]:|\s*\.{3,}:|(?:>>>|\.\.\.)(?:\s|$))", re.MULTILINE)
 
 
 def syntax_tree(text: str) -> ast.Module | None:

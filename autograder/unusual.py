@@ -88,11 +88,19 @@ USUAL_WITHOUT_ARGUMENTS = ("eval", "modules", "resolve")  # model.eval(), model.
 LOADERS = ("numpy.load", "torch.load")
 DATA_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 BACKENDS = ("matplotlib.use", "matplotlib.pyplot.switch_backend")
+WRAPS = "functools.wraps"  # elsewhere it reads and sets attributes whose names are texts
 AS_USUAL = {
+    WRAPS: "{} other than above a function",
     **dict.fromkeys(LOADERS, "{} with more than a path"),
     **dict.fromkeys(DATA_LOADERS, "{} with more than a batch size by position"),
     **dict.fromkeys(BACKENDS, "{} with another than a plain name"),
 }
+# Where an enumeration of the student's own stands as usual: `Kind.KEYS`, `Kind["KEYS"]`, `for kind in Kind`, `x: Kind`.
+ENUM_STANDS_IN = (
+    ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.Compare, ast.ClassDef, ast.arg, ast.AnnAssign, ast.BinOp,
+    ast.FunctionDef,
+)  # fmt: skip
+OF_IPYTHON = re.compile(r"_{1,3}|_i{1,3}|_i?\d+|_[iod]h|Out|In")  # what earlier cells gave and were
 ENUMS = ("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "enum.IntFlag")
 SETTINGS = ("torch.backends.", "matplotlib.", "pandas.options.")  # what is there to be set
 LONGEST_BYTES = 16
@@ -113,6 +121,8 @@ IN_CHINESE = {
     r"a class made by ([\w.]+\(…\))": r"以 \1 造出的類別",
     r"([\w.]+) with another than a plain name": r"\1 的引數不是單純的名稱",
     r"([\w.]+) with more than a batch size by position": r"\1 除了批次大小還有其他位置引數",
+    r"([\w.]+) other than above a function": r"\1 不是寫在函式上方",
+    r"(\w+), an earlier output or input": r"\1，也就是先前的輸出或輸入",
     r"a long constant of bytes": "很長的 bytes 常數",
     r"open\(…\) to write": "以 open(…) 開檔寫入",
     r"\*\* with computed names": "** 展開的名稱是算出來的",
@@ -130,6 +140,7 @@ class Own:
         words: every name that they give to something: functions, classes, arguments, variables, attributes.
         known: functions and classes of the cells.
         classes: names that only ever stand for a class of theirs.
+        enums: those of `classes` that are enumerations, which make classes when they are called with names.
         handed: classes whose methods may be called with any object for `self`.
         variables: by cell: names that the cells above it set last, rather than import.
         imports: what the cells import, by the names that they use.
@@ -138,6 +149,7 @@ class Own:
     words: frozenset[str]
     known: frozenset[str]
     classes: frozenset[str]
+    enums: frozenset[str]
     handed: frozenset[str]
     variables: Mapping[str, frozenset[str]]
     imports: Mapping[str, set[str]]
@@ -172,8 +184,12 @@ def own_names(sources: tuple[str, ...]) -> Own:
         ),
         {},
     )
+    called_so = {name.rpartition(".")[2] for name in ENUMS} | {
+        n for n, several in imports.items() if several & set(ENUMS)
+    }
+    enums = {kind for kind in classes if with_bases({kind}, trees.values()) & called_so}
     kinds = frozenset(classes - given)
-    return Own(frozenset(words), frozenset(known), kinds, frozenset(handed), variables, imports)
+    return Own(frozenset(words), frozenset(known), kinds, frozenset(enums), frozenset(handed), variables, imports)
 
 
 def set_by(statement: ast.stmt) -> set[str]:
@@ -289,7 +305,7 @@ def unusual_operations(names: Iterable[str]) -> list[Text]:
 
 def usual_operation(name: str) -> bool:
     plain = name.removeprefix("linalg_").removeprefix("special_")
-    own = name.startswith(("autograd::engine::", "Optimizer."))  # an answer's own backward pass and training
+    own = name.startswith(("autograd::engine::", "_foreach_"))  # an answer's own backward pass and training
     return own or not USUAL_NAMES.isdisjoint((plain, plain.strip("_"))) or name in USUAL_OPERATIONS
 
 
@@ -320,6 +336,7 @@ class Reading:
         self.method_tails = {last_part(n) for n in forbidden if n.startswith("torch.Tensor.")} - everyday
         self.shows = shown_by(tree)
         here, above = imported_by(tree), own.variables.get(source, frozenset())
+        self.given = set[str]().union(above, *map(introduced, ast.walk(tree)))
         imports = {name: several for name, several in own.imports.items() if name not in above}
         self.meanings = meanings_in(tree, {name: {name} for name in ("sys", "os", "autograder")} | imports)
         self.parents = {id(node): parent for node, parent in with_parents(tree)}
@@ -369,11 +386,16 @@ class Reading:
             if writes_file(node):
                 yield Rank.BACK_DOOR, "open(…) to write"
             loader = self.loader(node.func)
-            if loader and not called_as_usual(loader, node):
+            if loader and not called_as_usual(loader, node, parent):
                 yield Rank.BACK_DOOR, AS_USUAL[loader].format(loader)
             makes = next((dotted for dotted in dotted_names(node.func, self.meanings) if dotted in ENUMS), "")
-            if makes and len(node.args) + len(node.keywords) > 1 and not only_constants(node):
-                yield Rank.BACK_DOOR, f"a class made by {makes}(…)"
+            own = end_of(node.func) if end_of(node.func) in self.own.enums else ""
+            if (
+                (makes or own)
+                and (len(node.args) + len(node.keywords) > 1 or spread(node))
+                and not only_constants(node)
+            ):
+                yield Rank.BACK_DOOR, f"a class made by {makes or own}(…)"
             if is_call_of(node, "getattr") and has_plain_text(node, 1):
                 read = ast.Attribute(node.args[0], str(node.args[1].value), ast.Load())  # type: ignore[attr-defined]
                 yield from self.of_attribute(read, parent)
@@ -408,7 +430,17 @@ class Reading:
         elif word == "getattr":
             usual = is_call_of(parent, word) and has_plain_text(parent, 1)
         elif word == "setattr":
-            usual = sets_own(parent)
+            usual = sets_own(parent, self.selves)
+        elif OF_IPYTHON.fullmatch(word) and word not in self.given:
+            usual, word = False, f"{word}, an earlier output or input"
+        elif word in NOTEBOOK_NAMES and word not in self.given:
+            usual = called(node, parent) or isinstance(parent, ast.Attribute) or self.only_looks(parent)
+            word = word if usual else f"{word} as a value"
+        elif word in self.own.enums:
+            usual = isinstance(parent, ENUM_STANDS_IN) or (
+                isinstance(parent, ast.Call) and self.takes_enum(parent, node)
+            )
+            word = word if usual else f"{word} as a value"
         elif word == "type":
             yield from self.of_type(node, parent)
             usual = True
@@ -423,6 +455,12 @@ class Reading:
             yield Rank.FORBIDDEN, word
         elif id(node) in self.modules and not self.looked_at(parent):
             yield Rank.BACK_DOOR, f"{word} as a value"
+
+    def takes_enum(self, call: ast.Call, node: ast.Name) -> bool:
+        """`Kind(1)`, `list(Kind)`, `isinstance(x, Kind)`: a call of it, or of what only looks at its members."""
+        return call.func is node or (
+            isinstance(call.func, ast.Name) and call.func.id in USUAL_BUILTINS - {"map", "filter"}
+        )
 
     def of_type(self, node: ast.Name, parent: ast.AST) -> Iterator[Ranked]:
         """`type(x)` is to be looked at, or to make another such object."""
@@ -460,7 +498,12 @@ class Reading:
             if not own_self and (word not in self.own.words or word in theirs() or private_to_torch(word)):
                 yield Rank.BACK_DOOR, known[0] if known else word
             return
-        if not isinstance(node.ctx, ast.Load) or (dunder(word) and word not in self.method_tails):
+        if not isinstance(node.ctx, ast.Load):
+            maker = called_for(node)
+            if maker is not None and list(dotted_names(maker, self.meanings)):
+                yield Rank.BACK_DOOR, f"{end_of(maker)}(…).{word} = …"
+            return
+        if dunder(word) and word not in self.method_tails:
             return
         if not own_self and (any(map(self.ends_like, known)) if known else word in self.method_tails):
             yield Rank.FORBIDDEN, known[0] if known else word
@@ -574,7 +617,8 @@ class Reading:
             return
         if text in UNUSUAL_KEYWORDS and isinstance(parent, ast.Dict):
             yield Rank.BACK_DOOR, f"“{text}”"
-        if text.isidentifier() and "_" in text and self.odd(text) and text not in self.bound:
+        telling = "_" in text or not self.everyday  # in cells of one's own "softmax" is a title
+        if text.isidentifier() and telling and self.odd(text) and text not in self.bound:
             yield Rank.LESS_USUAL, f"“{text[:60]}”"
 
     def of_bytes(self, value: bytes) -> Iterator[Ranked]:
@@ -689,14 +733,29 @@ def called(node: ast.AST, parent: ast.AST) -> bool:
     return isinstance(parent, ast.Call) and parent.func is node
 
 
-def called_as_usual(dotted: str, call: ast.Call) -> bool:
+def called_as_usual(dotted: str, call: ast.Call, parent: ast.AST) -> bool:
     """Whether one of AS_USUAL is called as everybody calls it."""
+    if dotted == WRAPS:
+        above = isinstance(parent, Function) and not isinstance(parent, ast.Lambda) and call in parent.decorator_list
+        return above and len(call.args) == 1 and not call.keywords and not spread(call)
     if dotted in DATA_LOADERS:
         return len(call.args) <= 2 and not any(isinstance(given, ast.Starred) for given in call.args)
     if dotted in BACKENDS:
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         return all(isinstance(each, ast.Constant) and "://" not in str(each.value) for each in given)
     return loads_plainly(call)
+
+
+def spread(call: ast.Call) -> bool:
+    """Whether some arguments of a call are not to be seen."""
+    return any(isinstance(given, ast.Starred) for given in call.args) or any(k.arg is None for k in call.keywords)
+
+
+def called_for(node: ast.expr) -> ast.expr | None:
+    """What is called to have the object of which an attribute is set: `fields` in `fields(Row)[0].name = "x"`."""
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node.func if isinstance(node, ast.Call) else None
 
 
 def only_constants(call: ast.Call) -> bool:
@@ -752,6 +811,10 @@ def writes_file(call: ast.Call) -> bool:
     return False
 
 
-def sets_own(call: ast.AST) -> bool:
-    """`setattr(self, name, value)`, as a module numbers its parts."""
-    return is_call_of(call, "setattr") and isinstance(call, ast.Call) and [end_of(a) for a in call.args[:1]] == ["self"]
+def sets_own(call: ast.AST, selves: Mapping[int, ast.ClassDef]) -> bool:
+    """`setattr(self, name, value)` in a method, as a module numbers its parts."""
+    return (
+        is_call_of(call, "setattr")
+        and isinstance(call, ast.Call)
+        and [id(a) in selves for a in call.args[:1]] == [True]
+    )

@@ -131,15 +131,15 @@ USUAL_OPERATIONS = words(
     """
     slice alias rsub numpy_T matrix_H adjoint lift_fresh index_put_ is_nonzero resolve_conj resolve_neg set_ log_sigmoid
     __and__ __or__ __xor__ __iand__ __ior__ __ixor__ __lshift__ __rshift__ cross_entropy_loss nll_loss_nd _unique2 lstm
-    rnn_tanh
-    _has_compatible_shallow_copy_type
+    rnn_tanh nonzero_numpy unique_dim conv2d max_pool2d adaptive_avg_pool2d im2col fill_diagonal_ _make_dual _unpack_dual
+    fft_fft fft_ifft fft_rfft fft_irfft _has_compatible_shallow_copy_type
     """
 )
 # Of these modules every name of their own is usual: they compute, and nothing else.
 USUAL_MODULES = words(
     """
     math cmath random itertools collections collections.abc statistics time datetime fractions decimal numbers bisect heapq
-    pprint textwrap csv enum abc __future__ copy
+    pprint textwrap csv abc __future__ copy
     """
 )
 # Packages that compute and modules that draw: in these the usual names above are usual.
@@ -160,7 +160,8 @@ USUAL_IN_MODULE = {
     "asyncio": words("run sleep gather"),
     "autograder": NOTEBOOK_NAMES,
     "contextlib": words("contextmanager suppress nullcontext redirect_stdout"),
-    "dataclasses": words("dataclass field fields asdict astuple replace"),
+    "dataclasses": words("dataclass field asdict astuple replace"),
+    "enum": words("Enum IntEnum StrEnum Flag IntFlag auto unique"),
     "functools": words("partial reduce wraps lru_cache cache cached_property total_ordering cmp_to_key"),
     "gc": words("collect"),
     "glob": words("glob"),

@@ -29,6 +29,7 @@ from autograder.operations import Record, operations_of
 
 # Under "torch.autograd.*" too, but they only switch recording on and off.
 GRADIENT_MODES = ("no_grad", "enable_grad", "inference_mode", "set_grad_enabled")
+CELL = "<ipython-input-"  # and its number: the file of the functions of a notebook's cell while it is graded
 UNSEEN = " (the watch cannot see into it)"
 PROFILER = "torch.profiler"  # only one at a time keeps a record, and it is the watch's
 OWN_FILES = ("torch", "autograder", "course_lib")
@@ -85,6 +86,10 @@ def note_carried_out(record: Record, targets: tuple[str | FunctionType, ...], si
         sightings += [Sighting(name, 0) for name in names or ([] if record.kept else [PROFILER])]
 
 
+# What hands a tensor's numbers to Python or numpy, where nobody sees what is done with them.
+LEAVING = {getattr(torch.Tensor, name): f"Tensor.{name}" for name in ("numpy", "tolist", "__array__", "__dlpack__")}
+
+
 class Watcher(TorchFunctionMode):
     """Sees every torch operation that runs, also those bound to a name before we came."""
 
@@ -96,6 +101,7 @@ class Watcher(TorchFunctionMode):
         self.record.called()
         if given_a_callback(func, args, kwargs or {}):  # first: to look at what is a student's own may run it
             self.seen(name_of(func) + UNSEEN)
+        self.record.left |= {LEAVING[func]} if func in LEAVING else set()
         name = self.names.get(func)
         if name is None and private_to_torch(func.__name__) and called_by_student():
             name = f"torch.{func.__name__}"

@@ -8,6 +8,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
@@ -34,6 +35,9 @@ as_json, b64encode = json.dumps, base64.b64encode
 MAX_TEXT = 1 << 27  # characters of one message
 MAX_DIMENSIONS = 16
 MAX_SIGHTINGS = 1000  # of one observation: the judge compares each with each
+MAX_PARTS = 1 << 17  # lists, dictionaries and their items: each takes memory, however short its text
+TEXTS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+MOST_CELLS = 1000  # of one notebook, whose functions an answer runs
 MAX_DEPTH = 16  # of values inside values: far below what Python's stack holds, on either side of the wall
 
 
@@ -72,11 +76,23 @@ def loads_observation(text: str) -> Observation:
     return seen
 
 
-def read(text: str, kinds: frozenset[str]) -> Any:
+def parse(text: str) -> Any:
+    """What a JSON text says, refused before anything is built where it would be too many things.
+
+    Raises:
+        ValueError: for what is no JSON; WireError, which is one, for what is too long or has too many parts.
+    """
     if len(text) > MAX_TEXT:
         raise WireError("message too long")
+    outside = TEXTS.sub("", text)
+    if sum(map(outside.count, "[{,")) > MAX_PARTS:
+        raise WireError("message of too many parts")
+    return json.loads(text)
+
+
+def read(text: str, kinds: frozenset[str]) -> Any:
     try:
-        return decode(json.loads(text), kinds)
+        return decode(parse(text), kinds)
     except WireError:
         raise
     except Exception as problem:  # whatever else a hostile message makes the decoder do
@@ -181,6 +197,10 @@ def _texts(value: Any) -> bool:
     )
 
 
+def _numbers(value: Any) -> bool:
+    return type(value) is tuple and len(value) <= MOST_CELLS and all(type(v) is int and v >= 0 for v in value)
+
+
 def _gradients(value: Any) -> bool:
     return value is None or (type(value) is tuple and all(v is None or isinstance(v, Tensor) for v in value))
 
@@ -206,6 +226,7 @@ FIELD_CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Observation", "changed_settings"): _texts,
     ("Observation", "operations"): _texts,
     ("Observation", "beside"): _texts,
+    ("Observation", "cells"): _numbers,
     ("Observation", "gradients"): _gradients,
     ("Observation", "forbidden"): _sightings,
     ("Observation", "largest"): lambda value: type(value) is int and value >= 0,

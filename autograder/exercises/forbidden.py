@@ -71,13 +71,15 @@ PRODUCTS = (
     *all_named("*det"),
     # A triangular matrix of blocks A and B: its inverse, powers and exponential hold AB.
     *all_named("matrix_power", "matrix_exp", "*inverse", "*solve", "lstsq", "ormqr"),
+    # An area is a sum of products.
+    *all_named("*trapezoid", "trapz", owners=(*TORCH, *NUMPY)),
     "torch.linalg.*",
     "torch.sparse.*",
     *CONVOLUTIONS,
     *RECURRENCES,
     *all_named(
         "dot", "vdot", "inner", "outer", "matmul", "vecdot", "matvec", "vecmat", "einsum", "tensordot", "kron", "convolve",
-        "correlate", "cov", "corrcoef", "matrix", "asmatrix", "bmat", "multi_dot", "matrix_power", "inv", "solve", "lstsq",
+        "correlate", "average", "cov", "corrcoef", "matrix", "asmatrix", "bmat", "multi_dot", "matrix_power", "inv", "solve", "lstsq",
         owners=NUMPY,
     ),
     "torch.autograd.Function",  # for what torch could not differentiate

@@ -37,6 +37,7 @@ from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python, parsed
 from autograder.text import Text, both
 from autograder.unusual import Seen, said, unusual_in_source, unusual_operations
+from autograder.watch import LEAVING
 from autograder.wire import dumps
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
@@ -261,7 +262,7 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], tried: Trie
     verdict = decide(exercise, observations, seed, in_source)
     untried = verdict.written and not verdict.forbidden and len(seen) < len(exercise.cases)
     grade = grade_of(verdict, source, tried.printed, untried and tried.stopped)
-    grade.seen = [] if verdict.forbidden else list(seen_while_running(exercise.name, observations))
+    grade.seen = [] if verdict.forbidden else list(seen_while_running(exercise, observations))
     if untried:
         why = tried.why
         told = not seen or grade.mistake is None  # once, above the cases
@@ -279,16 +280,22 @@ def judged(exercise: Exercise, seed: int, cells: list[NotebookNode], tried: Trie
     return grade
 
 
-def seen_while_running(name: str, observations: Sequence[Observation]) -> Iterator[Listed]:
-    """What the instructor may like to know of what an answer did: it had torch do something that honest answers do not, or
-    something ran beside it."""
-    said = {"threads": both("other threads", "其他執行緒"), "processes": both("other processes", "其他行程")}
+def seen_while_running(exercise: Exercise, observations: Sequence[Observation]) -> Iterator[Listed]:
+    """What the instructor may like to know of what an answer did: it had torch do something that honest answers do not, left
+    torch where gradients are asked for, or something ran beside it."""
+    said = {
+        "threads": both("other threads", "其他執行緒"),
+        "processes": both("other processes", "其他行程"),
+        "grader": both("changed parts of the grader", "改過的評分程式"),
+    }
     kinds = {kind for seen in observations for kind in seen.beside}
     beside = [text for kind, text in said.items() if kind in kinds]
-    operations = unusual_operations({operation for seen in observations for operation in seen.operations})
-    for texts in (beside, operations):
+    operations = {operation for seen in observations for operation in seen.operations}
+    if not any(case.gradients for case in exercise.cases):
+        operations -= set(LEAVING.values())
+    for texts in (beside, unusual_operations(operations)):
         if texts:
-            row = in_a_row(texts)
+            name, row = exercise.name, in_a_row(texts)
             yield Listed(both(f"{name}, while it ran: {row['en']}", f"{name} 執行時：{row['zh-TW']}"))
 
 
@@ -393,7 +400,9 @@ def unusual_lines(
     of_cell: dict[int, set[str]] = {}
     taken = {i: names_between_cells(cell.source) for i, cell in enumerate(cells) if is_students(cell)}
     for exercise in exercises:
-        for i in cells_behind(answer_cell(exercise.name, cells), taken):
+        observed = outcome.observations.get(exercise.name, {}) if outcome is not None else {}
+        ran_too = {i for seen_case in observed.values() for i in seen_case.cells} & taken.keys()
+        for i in cells_behind(answer_cell(exercise.name, cells), taken) | ran_too:
             of_cell.setdefault(i, set()).update(exercise.forbidden)
     own, notebook = own_numbers(cells), [cell.source for cell in cells]
     for i, cell in enumerate(cells):
@@ -409,7 +418,7 @@ def unusual_lines(
             of_line.setdefault(seen.line, []).append(seen)
         code = re.split(r"\r\n|\r|\n", cell.source)
         for line, several in of_line.items():
-            names = in_a_row([said(s.name if s.times == 1 else f"{s.name} ({s.times}×)") for s in several])
+            names = in_a_row([said_often(s) for s in several])
             here = code[line - 1].strip() if 0 < line <= len(code) else ""
             listed = Listed(
                 both(f"{place}, line {line}: {names['en']}", f"{place_zh}，第 {line} 行：{names['zh-TW']}"),
@@ -417,6 +426,11 @@ def unusual_lines(
             )
             lines.append(((several[0].rank, student, i, line), [seen.name for seen in several], listed))
     return [(names, listed) for _, names, listed in sorted(lines, key=lambda line: line[0])]
+
+
+def said_often(seen: Seen) -> Text:
+    often = "" if seen.times == 1 else f" ({seen.times}×)"
+    return {language: text + often for language, text in said(seen.name).items()}
 
 
 def in_a_row(texts: list[Text]) -> Text:
@@ -659,8 +673,10 @@ class Task:
         (new,) = fresh.grades
         grades = [new if grade.name == self.only else grade for grade in self.known.grades]
         reason = self.known.reason if self.known.status == "graded" else fresh.reason
+        # Which cells the other answers ran is not known here: what was listed for that stays.
+        unusual = [*fresh.unusual, *(line for line in self.known.unusual if line not in fresh.unusual)]
         record = replace(
-            self.known, status="graded", reason=reason, fault="", grades=grades, unusual=fresh.unusual, key=self.key
+            self.known, status="graded", reason=reason, fault="", grades=grades, unusual=unusual, key=self.key
         )
         take_over(record, self.submission)
         return record

@@ -10,11 +10,13 @@ from os import WNOHANG, waitpid  # bound before a student gives the names to som
 from resource import RUSAGE_CHILDREN, getrusage
 from signal import SIG_IGN, SIGCHLD, getsignal
 from sys import _current_frames as frames_of_threads
+from sys import gettrace, modules, settrace
+from types import FrameType, FunctionType
 from typing import Any
 
 from autograder.observe import observe, refuse_inside
-from autograder.watch import Sighting
-from autograder.wire import MAX_SIGHTINGS, dumps, loads
+from autograder.watch import CELL, Sighting
+from autograder.wire import MAX_SIGHTINGS, MOST_CELLS, dumps, loads
 
 
 @dataclass
@@ -25,6 +27,7 @@ class State:
     open_check: str | None = None  # the exercise whose own check cell is running
     send: Callable[[dict[str, Any]], None] = print
     trapped: list[Sighting] | None = None  # where calls of the course's own code are written while an answer runs
+    untouched: Callable[[], bool] = bool  # whether the grader's own parts are what they were before the first cell
 
 
 state = State()
@@ -102,6 +105,56 @@ def beside(ended_before: int) -> Iterator[str]:
     yield "processes"
 
 
+class CellsOf:
+    """While active, the cells are noted whose functions run in this thread."""
+
+    def __init__(self) -> None:
+        self.names = set[str]()
+
+    def __enter__(self) -> "CellsOf":
+        self.before = gettrace()
+        settrace(self.note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        settrace(self.before)
+
+    def note(self, frame: FrameType, event: str, _: Any) -> None:
+        if frame.f_code.co_filename.startswith(CELL):
+            self.names.add(frame.f_code.co_filename)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        digits = (name.removeprefix(CELL).rstrip(">") for name in self.names)
+        return tuple(sorted(int(text) for text in digits if text.isdecimal() and len(text) < 6))[:MOST_CELLS]
+
+
+def sealed() -> Callable[[], bool]:
+    """A function that tells whether all parts of the grader in this process are still what they are now.
+
+    It takes no name from outside, which somebody could have given to something else.
+    """
+    identity, each, listed = id, map, list
+    ours = [module for name, module in modules.items() if name.partition(".")[0] == "autograder"]
+    kinds = {thing for module in ours for thing in vars(module).values() if isinstance(thing, type)}
+    kinds = {kind for kind in kinds if kind.__module__.partition(".")[0] == "autograder"}
+    spaces = [vars(owner) for owner in (*ours, *kinds)]
+    functions = {thing for space in spaces for thing in space.values() if isinstance(thing, FunctionType)}
+    kept = [(space, listed(space), listed(each(identity, space.values()))) for space in spaces]
+    codes = [(f, f.__code__, f.__defaults__, f.__kwdefaults__) for f in functions]
+
+    def untouched() -> bool:
+        for space, names_kept, values_kept in kept:
+            if listed(space) != names_kept or listed(each(identity, space.values())) != values_kept:
+                return False
+        for f, code, defaults, more in codes:
+            if f.__code__ is not code or f.__defaults__ is not defaults or f.__kwdefaults__ is not more:
+                return False
+        return True
+
+    return untouched
+
+
 def check(name: str, answer: Any, seed: int = 0) -> None:
     """Run `answer` on the inputs drawn for this submission and send out what it did, case by case."""
     refuse_inside()
@@ -111,9 +164,11 @@ def check(name: str, answer: Any, seed: int = 0) -> None:
     for i, text in enumerate(plan["calls"]):
         state.trapped = []
         before = ended_children()
-        seen = observe(answer, loads(text), plan["driver"], tuple(plan["forbidden"]))
+        with CellsOf() as cells:
+            seen = observe(answer, loads(text), plan["driver"], tuple(plan["forbidden"]))
         # A loop may call the same thing on the same line any number of times.
         sightings = tuple(dict.fromkeys([*seen.forbidden, *state.trapped]))[:MAX_SIGHTINGS]
-        seen = type(seen)(**{**vars(seen), "forbidden": sightings, "beside": tuple(beside(before))})
+        others = (*beside(before), *(() if state.untouched() else ("grader",)))
+        seen = type(seen)(**{**vars(seen), "forbidden": sightings, "beside": others, "cells": cells.numbers})
         state.trapped = None
         state.send({"event": "observation", "name": name, "case": i, "seen": dumps(seen)})

@@ -52,15 +52,19 @@ REFUSED = {
     "vmsplice": (278, 75), "landlock_create_ruleset": (444, 444),
     # Keyrings, which are the user's and outlive the notebook.
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219),
+    # Messages that carry open files: those on their way are counted for the user, over all sandboxes.
+    "sendmsg": (46, 211), "sendmmsg": (307, 269),
     # Namespaces, and doors into the kernel that no lesson needs.
     "unshare": (272, 97), "setns": (308, 268), "bpf": (321, 280), "userfaultfd": (323, 282), "perf_event_open": (298, 241),
     "io_uring_setup": (425, 425), "ptrace": (101, 117),
 }  # fmt: skip
 EPERM, ENOSYS, ESOCKTNOSUPPORT, EAFNOSUPPORT = 1, 38, 94, 97
+F_SETLEASE = 1024
 MAP_SHARED_ANONYMOUS, AF_UNIX, SOCK_STREAM, SO_SNDBUF, SO_SNDBUFFORCE = 0x21, 1, 1, 7, 32
 # System calls that are refused by an argument: where it stands, the bits of it that count, whether they are (True) or are
 # not (False) this value, and the error. Shared memory without a file is memory of no process once it is unmapped. Sockets
-# are for processes of the notebook, so of one kind, which leaves no trace and can be counted (`in_sockets`).
+# are for processes of the notebook, so of one kind, which leaves no trace and can be counted (`in_sockets`). Who holds a
+# lease on a file makes everybody wait who opens it, and installed files are everybody's.
 REFUSED_IF = (
     ((56, 220), 0, CLONE_NEWUSER, False, 0, EPERM),  # clone
     ((9, 222), 3, MAP_SHARED_ANONYMOUS, True, MAP_SHARED_ANONYMOUS, EPERM),  # mmap
@@ -68,11 +72,13 @@ REFUSED_IF = (
     ((41, 198), 1, 0xF, False, SOCK_STREAM, ESOCKTNOSUPPORT),
     ((53, 199), 0, 0xFFFFFFFF, False, AF_UNIX, EAFNOSUPPORT),  # socketpair
     ((53, 199), 1, 0xF, False, SOCK_STREAM, ESOCKTNOSUPPORT),
+    ((72, 25), 1, 0xFFFFFFFF, True, F_SETLEASE, EPERM),  # fcntl
     ((54, 208), 2, 0xFFFFFFFF, True, SO_SNDBUF, EPERM),  # setsockopt
     ((54, 208), 2, 0xFFFFFFFF, True, SO_SNDBUFFORCE, EPERM),
 )
 CLONE3 = 435
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+FIELDS = {"cell": ("cell", "error", "line", "text", "images"), "observation": ("name", "case", "seen")}
 KEYCTL_JOIN_SESSION_KEYRING = 1
 LINUX = sys.platform == "linux"
 libc = ctypes.CDLL(None, use_errno=True)
@@ -146,6 +152,7 @@ def prepare() -> Any:
     close_course()
     stub_colab()
     no_monitor()
+    no_loaders()
     torch.compile = as_it_is
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -198,6 +205,26 @@ def no_monitor() -> None:
 
     tqdm.tqdm.monitor_interval = 0
     tqdm.TMonitor.run = lambda monitor: None  # for a bar of an own class with an interval of its own
+
+
+def no_loaders() -> None:
+    """A `DataLoader` loads in the notebook's own process: its helpers would send open files to each other, and nobody here
+    has more than a core.
+    """
+    from inspect import signature
+
+    from torch.utils.data import DataLoader
+
+    made, names = DataLoader.__init__, signature(DataLoader.__init__)
+    of_helpers = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        given = names.bind(self, *args, **kwargs)
+        for name in of_helpers:
+            given.arguments.pop(name, None)
+        made(*given.args, **given.kwargs)
+
+    DataLoader.__init__ = __init__  # type: ignore[method-assign]
 
 
 def stub_colab() -> None:
@@ -316,8 +343,10 @@ class Watch:
         return True
 
     def note(self, line: bytes, emit: Callable[[Event], None]) -> None:
+        from autograder.wire import parse
+
         try:
-            event = json.loads(line)
+            event = parse(line.decode())
             kind = event["event"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return
@@ -333,7 +362,7 @@ class Watch:
             kind == "observation" and event.get("name") == self.open_check()
         ):
             with suppress(RecursionError):  # it could be read, but is nested too deeply to be written
-                emit(event)
+                emit({name: event.get(name) for name in ("event", *FIELDS[kind])})
 
     def tells_more(self, cell: Any) -> bool:
         """Not of a spare cell that ran before: without one that was left out it may fail, which is nobody's mistake."""
@@ -590,7 +619,7 @@ def limit(job: Event, walled: bool) -> None:
 def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: int) -> None:
     import torch
 
-    from autograder import state  # type: ignore[attr-defined]  # inside.py stands in its place here
+    from autograder import sealed, state  # type: ignore[attr-defined]  # inside.py stands in its place here
 
     as_json, write = json.dumps, os.write  # bound before any cell has run
 
@@ -599,7 +628,7 @@ def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: in
         while data:
             data = data[write(writer, data) :]
 
-    state.plan, state.send = job["plan"], send
+    state.plan, state.send, state.untouched = job["plan"], send, sealed()
     torch.manual_seed(0)
     runner = CellRunner(shell)
     for i, cell in enumerate(job["cells"]):
@@ -609,7 +638,7 @@ def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: in
                 send({"event": "cell", "cell": i, "error": skipped[i], "line": 0, "text": "", "images": []})
             continue
         state.open_check = cell["check"]
-        result = runner.run(cell["source"])
+        result = runner.run(cell["source"], i)
         state.open_check = None
         send({"event": "cell", "cell": i, **result})
     send({"event": "done"})
@@ -677,8 +706,11 @@ class CellRunner:
     def no_input(prompt: object = "") -> str:
         return ""
 
-    def run(self, source: str) -> dict[str, Any]:
+    def run(self, source: str, number: int) -> dict[str, Any]:
+        from autograder.watch import CELL
+
         stream = Capped()
+        self.shell.compile.get_code_name = lambda *_: f"{CELL}{number}>"
         old = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = stream
         try:

@@ -523,6 +523,21 @@ ROUTES = {
     "what makes classes, in full": "import enum\nenum.EnumType('L', (), {name: f})",
     "what makes classes, of a class": "from abc import ABC\ntype(ABC)('L', (), {name: f})",
     "a class by a call of Enum": "from enum import Enum\nEnum('L', {name: f})",
+    "an attribute read by wraps": "from functools import wraps\nwraps(x, assigned=(), updated=['soft'])(keeper)",
+    "an attribute read by wraps, by a part of it": "import functools\nfunctools.partial(functools.wraps, updated=names)",
+    "a class's wraps": "import functools\n@functools.wraps\ndef f(x): pass",
+    "a text run by a dataclass": "from dataclasses import dataclass, fields\nfields(Row)[0].name = text",
+    "names put into a module by enum": "from enum import Enum, global_enum\nglobal_enum(Kind)",
+    "the built-ins of enum": "import enum\nenum.pickle_by_enum_name(Axis.KEYS, 2)",
+    "a class by a call of an own enumeration": "from enum import Enum as E\nclass Kind(E): pass\nKind('Kinds', names, module=text)",
+    "a class by a call of an own one below": "import enum\nclass A(enum.Enum): pass\nclass B(A): pass\nB(*given)",
+    "an own enumeration as a value": "from enum import Enum\nclass Kind(Enum): pass\nmake = Kind\nmake('K', names)",
+    "check as a value": "ask(check, name)",
+    "the output before": "look = _",
+    "an output by its number": "look = Out[3](A, B)",
+    "an input before": "_i2",
+    "setattr of any self": "def put(self, name, value):\n    setattr(self, name, value)\nput(torch.Tensor, 'couple', f)",
+    "IPython's own prompt": "In [1]: torch.Tensor.stem = couple",
     "many magics inside of a function": "def f():\n    %time with x: pass\n" + "%time 0\n" * 51,
 }  # fmt: skip
 
@@ -535,6 +550,12 @@ def test_a_route_around_the_watch_is_listed(source, scratch):
 
 
 HONEST = [
+    "from functools import wraps\ndef timed(f):\n    @wraps(f)\n    def g(*a, **k): return f(*a, **k)\n    return g",
+    "from enum import Enum, auto\nclass Axis(Enum):\n    ROWS = auto()\n    KEYS = auto()\n"
+    "for a in Axis: print(a.name, Axis(1), Axis['ROWS'], list(Axis), len(Axis), isinstance(a, Axis))",
+    "def names_of(check): return check\nfor _, x in pairs: print(_)\nplot(lambda _: 0)",
+    "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        setattr(self, f'layer{1}', nn.Linear(2, 2))",
+    "def f(x):\n    ...\n    return {'a': ...}\nx[..., 0]",
     'import sys\nIN_COLAB = "google.colab" in sys.modules\nprint(torch.__version__, sys.version)',
     "import os\nos.environ['X'] = '1'\nos.makedirs(os.path.join('a', 'b'))",
     "model.eval()\nfor m in model.modules():\n    m.train()",
@@ -626,6 +647,13 @@ def test_everyday_names_are_listed_in_an_own_cell_that_an_answer_uses():
     assert unusual_in_source(source, forbidden, scratch=True, behind=forbidden) == [Seen(Rank.FORBIDDEN, 2, "@", 2)]
 
 
+def test_a_text_that_names_what_is_forbidden_is_listed_in_an_answer():
+    """In cells of one's own it is a title."""
+    source = 'rows = dict(updated=["softmax"])'
+    assert unusual_in_source(source, ["torch.softmax"]) == [Seen(Rank.LESS_USUAL, 1, "“softmax”")]
+    assert unusual_in_source(source, ["torch.softmax"], scratch=True) == []
+
+
 def test_a_name_set_anew_is_listed_with_its_line():
     source = "import torch\ntorch.allclose = torch.equal = lambda *a: True\n"
     assert unusual_in_source(source, scratch=True) == [
@@ -640,7 +668,7 @@ def test_what_is_listed_is_said_in_both_languages():
     assert len(names) > 80 and TANGLED in names
     for name in names:
         assert said(name)["en"] == name
-        words = re.fullmatch(r"import \S+|[\w.]+ = …|%?[\w.]+|%|@\w*|case \w+\(…\)", name) is None
+        words = re.fullmatch(r"import \S+|[\w.]+(?:\(…\)\.\w+)? = …|%?[\w.]+|%|@\w*|case \w+\(…\)", name) is None
         assert (re.search("[\u3400-\u9fff]|「", said(name)["zh-TW"]) is not None) == words, name
         assert not findings(said(name)["zh-TW"]), name
     assert said("a subclass of Tensor")["zh-TW"] == "Tensor 的子類別"

@@ -515,7 +515,7 @@ class Keep:
     def __contains__(self, x): return box.append(x) or True
 sys.modules in Keep()
 box[0]["autograder" + ".observe"].watch = lambda *a: nullcontext(sys)
-sys.outermost = ()
+sys.outermost = sys.left = set()
 def attend(q, K, V):
     return Formatter().get_field("0.functional.scaled_dot" + "_product_attention", [torch.nn], {})[0](q[None], K, V, scale=1.0)[0]
 """,
@@ -550,6 +550,7 @@ def test_a_roundabout_call_is_listed(route: str) -> None:
     record = graded(attend=ROUNDABOUT[route])
     if route == "a patched grader":
         assert points(record) == FULL, record.grades[1].message
+        assert "attend, while it ran: changed parts of the grader" in said(record)
     else:
         assert points(record) == FULL | {"attend": 0.0}
         assert "torch.ops.aten.scaled_dot_product_attention" in record.grades[1].message["en"]
@@ -1470,6 +1471,80 @@ for name, numbers in {REFUSED}.items():
 """
     assert printed(source) == ""
     assert {"semget", "msgget", "shmget", "memfd_create", "keyctl", "add_key", "request_key"} <= REFUSED.keys()
+
+
+@pytest.mark.hostile
+def test_no_notebook_makes_another_wait_for_a_file_that_all_read() -> None:
+    """A lease on it would: whoever opens the file waits until the holder gives it back, or 45 seconds."""
+    source = """
+import fcntl, os, numpy
+granted = 0
+for name in os.listdir(os.path.dirname(numpy.__file__)):
+    if name.endswith(".py"):
+        file = os.open(os.path.join(os.path.dirname(numpy.__file__), name), os.O_RDONLY)
+        try:
+            fcntl.fcntl(file, 1024, fcntl.F_WRLCK)
+            granted += 1
+        except PermissionError:
+            pass
+print(granted, fcntl.fcntl(file, fcntl.F_GETFD) & fcntl.FD_CLOEXEC)
+"""
+    assert printed(source) == "0 1"
+
+
+@pytest.mark.hostile
+def test_no_notebook_sends_open_files_on_their_way() -> None:
+    """Those are counted for all sandboxes of a user together; a `DataLoader` with helpers sends none here, and works."""
+    source = """
+import socket, torch
+from torch.utils.data import DataLoader, TensorDataset
+a, b = socket.socketpair()
+try:
+    socket.send_fds(a, [b"x"], [0])
+except PermissionError:
+    print("refused")
+a.sendall(b"on")
+data = TensorDataset(torch.arange(6.0))
+loader = DataLoader(data, 3, False, num_workers=2, prefetch_factor=4, persistent_workers=True)
+print(b.recv(2).decode(), [x.sum().item() for x, in loader], loader.num_workers, loader.batch_size)
+"""
+    assert printed(source) == "refused\non [3.0, 12.0] 0 3"
+
+
+@pytest.mark.hostile
+def test_events_of_many_small_parts_and_of_unknown_ones_do_not_get_through() -> None:
+    """28 MB of brackets would be read as 1.5 GB of lists."""
+    job = {"cells": [{"source": "", "check": None}] * 2, "spare": []}
+    watch, passed = Watch(job, 0.0, True, set()), list[dict[str, object]]()
+    watch.note(
+        b'{"event": "cell", "cell": 0, "error": null, "x": [' + b"[[[[[[]]]]]]," * 100_000 + b"1]}", passed.append
+    )
+    assert passed == []
+    watch.note(b'{"event": "cell", "cell": 0, "text": "[[[[", "x": [1]}', passed.append)
+    assert passed == [{"event": "cell", "cell": 0, "error": None, "line": None, "text": "[[[[", "images": None}]
+
+
+def test_it_is_known_which_cells_an_answer_ran() -> None:
+    """By whatever way it came to their functions; they are read like the answer's own cell then."""
+    own = "def total(x):\n    return x.sum(-1)\nbefore = torch.Tensor.cumsum\n"
+    handed_in = submission("def relevance(q, K):\n    return total(K * q)\n", own=own)
+    tried = grade_submission(handed_in, seeds_for(handed_in, INPUTS), SHORT).tried
+    assert {seen.cells for seen in tried["relevance"].seen.values()} == {(1, 2)}
+    assert {seen.cells for seen in tried["attend"].seen.values()} == {(4,)}
+
+
+def test_cells_that_an_answer_ran_are_read_with_what_it_forbids() -> None:
+    def cell(source: str, **metadata: object) -> nbformat.NotebookNode:
+        return new_code_cell(source, metadata=metadata)
+
+    name = "matmul_as_inner_products"
+    cells = [
+        cell("def far(a, b):\n    return a @ b", tags=["student"]),
+        cell(f"def {name}(A, B):\n    return A", nbgrader={"grade_id": f"answer-{name}", "solution": True}),
+    ]
+    for ran, lines in (((), []), ((0,), ["own cell 1, line 2: @"])):
+        outcome = Outcome(observations={name: {0: Observation(cells=ran)}})
+        assert [listed.text["en"] for _, listed in unusual_lines(cells, [get(name)], outcome)] == lines
 
 
 @pytest.mark.hostile

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autograder.functions import Equivariant
 from autograder.observe import Call, Observation, Opaque
 from autograder.watch import Sighting
-from autograder.wire import DTYPES, MAX_SIGHTINGS, WireError, dumps, loads, loads_observation
+from autograder.wire import DTYPES, MAX_SIGHTINGS, WireError, dumps, loads, loads_observation, parse
 
 
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=DTYPES.keys())
@@ -53,6 +53,13 @@ def test_calls_and_observations():
     seen = Observation((1, Opaque("ndarray")), None, False, ("q",), (), (None,), "why", (Sighting("torch.softmax", 3),))
     assert loads(dumps(seen)) == loads_observation(dumps(seen)) == seen
     assert math.isnan(loads(dumps(float("nan"))))
+
+
+def test_brackets_and_commas_within_a_text_are_no_parts():
+    text = '[{,"' * 100_000
+    assert parse(json.dumps({"seen": text})) == {"seen": text}
+    with pytest.raises(WireError, match="too many parts"):
+        parse(text)
 
 
 class Pretender(torch.Tensor):
@@ -96,6 +103,11 @@ HOSTILE = {
     "fields as a list": '{"object": "Observation", "fields": []}',
     "no body": '{"tensor": []}',
     "long number": "1" * 10_000,
+    "many small things": "[" + "[]," * 200_000 + "[]]",
+    "many small things after a text": '{"object": "Opaque", "fields": {"type_name": "\\"", "x": ['
+    + "[]," * 200_000
+    + "[]]}}",
+    "cells below zero": '{"object": "Observation", "fields": {"cells": {"tuple": [-1]}}}',
 }
 
 
