@@ -93,7 +93,8 @@ def progress(
                 log.flush()  # a killed run has its log too
             text = f"step {step}/{last}  loss {loss:.4f}  {(step - first) / seconds:.1f} steps/s"
             if bar is not None:
-                bar.update(task, completed=step, description=text)
+                # A notebook shows nothing that comes after the last step by itself.
+                bar.update(task, completed=step, description=text, refresh=step == last)
             elif not silent and (step == last or step % max(1, last // 20) == 0):
                 print(text, flush=True)
 
