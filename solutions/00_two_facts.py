@@ -113,7 +113,7 @@ check("inner_product", inner_product)
 # %% [markdown] lang="en"
 # A ✓ in every line? That was your first check. If not: the line with the arrow says what went wrong.
 #
-# See once what a mistake looks like. Here is an answer that forgets to add up:
+# Now see what a mistake looks like. Here is an answer that forgets to add up:
 # %% [markdown] lang="zh-TW"
 # 每一行都是 ✓ 嗎？恭喜，第一個檢查過關了。如果不是，箭頭那一行會告訴你哪裡出了問題。
 #
@@ -132,7 +132,7 @@ hint("inner_product")
 #   mistake, if it is a known one; for a matrix, a small picture shows yours beside what it should be. Run it as often
 #   as you like: only what you hand in counts.
 # - **`hint("name")`** gives one hint, and the next one when you call it again. Hints cost nothing.
-# - **`use("name", name)`** stands in experiments. It takes your function if it passes its check, else the course's
+# - **`use("name", name)`** appears in experiments. It takes your function if it passes its check, else the course's
 #   own, and says which. So you may skip an exercise and read on.
 # - **`progress()`**, in the last code cell, lists every exercise with your best check so far.
 # - **To hand in**, download the notebook; the end of the notebook says how. Unfinished is fine: every exercise is graded by
@@ -152,7 +152,7 @@ hint("inner_product")
 #   out.
 # - Inputs stay as they are. They may be non-contiguous (stored in another order, as after a transpose).
 # - A shape is written $[n, p]$; $[]$ is a single number in a tensor; `...` stands for any number of leading
-#   dimensions, none included.
+#   dimensions, none included. Any size may be 1, and its axis stays.
 # - Gradients are judged too. You get them for free as long as you stay with tensors: `.item()`, `.tolist()` and
 #   NumPy cut them off.
 # - Each exercise says what is not allowed: a call that does all of it. One such call, and it earns nothing.
@@ -161,7 +161,7 @@ hint("inner_product")
 #
 # - 收張量、回傳張量。答案的 dtype 與裝置跟輸入相同；輸入是 float64，結果就要有 float64 的精度。
 # - 不可更改輸入。輸入在記憶體中不一定連續（例如轉置之後）。
-# - 形狀寫成 $[n, p]$；$[]$ 表示張量裡只有一個數；`...` 代表前面可以有任意多個維度，也可以沒有。
+# - 形狀寫成 $[n, p]$；$[]$ 表示張量裡只有一個數；`...` 代表前面可以有任意多個維度，也可以沒有。任何大小都可能是 1，那個軸也要留著。
 # - 梯度也會檢查。只要一路都用張量算，梯度自然就有；`.item()`、`.tolist()` 和 NumPy 會把它切斷。
 # - 每一題都寫明哪些東西不可使用：那些一行就替你做完的。只要用了，那一題就不給分。
 # %% [markdown] lang="en"

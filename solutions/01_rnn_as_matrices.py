@@ -187,7 +187,7 @@ print("row instead of column of W_H, neuron 1:", round((h_prev @ W_H[0]).item(),
 #
 # - Tensors in, tensors out. The answer has the dtype and device of its inputs; float64 is computed in float64 all the way.
 # - Do not change the inputs. They may be views (non-contiguous).
-# - `[..., d]` means any number of leading dimensions, none included. All sizes are at least 1.
+# - `[..., d]` means any number of leading dimensions, none included. Any size may be 1, and its axis stays.
 # - Best not to call your other answers: if one is wrong, both lose points.
 # - `nn.RNN`, `nn.LSTM`, `nn.GRU`, their cells and torch's functions under them are not allowed, nor is `course_lib`.
 #
@@ -199,7 +199,7 @@ print("row instead of column of W_H, neuron 1:", round((h_prev @ W_H[0]).item(),
 #
 # - 收張量、回傳張量。答案的 dtype 與裝置跟輸入相同；float64 就全程用 float64 算。
 # - 不可更改輸入。輸入可能是 view（記憶體不連續）。
-# - `[..., d]` 表示前面可以有任意多個維度，也可以沒有。所有大小至少是 1。
+# - `[..., d]` 表示前面可以有任意多個維度，也可以沒有。任何大小都可能是 1，那個軸也要留著。
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。
 # - `nn.RNN`、`nn.LSTM`、`nn.GRU`、它們的 cell，以及 torch 底層的同類函式都不能用，`course_lib` 也不行。
 #
@@ -508,7 +508,7 @@ for ax, rho in zip(panels, (0.5, 0.9, 1.2)):
 # %% [markdown] lang="en"
 # ### Exercise `gradient_through_time` · difficulty 4 of 5 · 20 minutes · 3 points
 #
-# Compute $\lVert J_t\rVert$ for all $t$, from the states alone.
+# Compute $\lVert J_t\rVert$ for all $t$, from the states alone. Gradients are not judged.
 #
 # **Small first.** One neuron, $W_H=2$, states $H=(0.5,\ 0.8,\ 0)$. The step to $h_3$ has the factor $2\,(1-0^2)=2$, the step to $h_2$ has $2\,(1-0.8^2)=0.72$. From the end: $1$, then $2$, then $0.72\cdot2=1.44$. The result is $(1.44,\ 2,\ 1)$. The first state, 0.5, is not used: no step leads to it.
 #
@@ -516,7 +516,7 @@ for ax, rho in zip(panels, (0.5, 0.9, 1.2)):
 # %% [markdown] lang="zh-TW"
 # ### 練習 `gradient_through_time` · 難度 4／5 · 20 分鐘 · 滿分 3 分
 #
-# 只用狀態，算出所有 $t$ 的 $\lVert J_t\rVert$。
+# 只用狀態，算出所有 $t$ 的 $\lVert J_t\rVert$。不看梯度。
 #
 # **先看小例子**：一個神經元，$W_H=2$，狀態 $H=(0.5,\ 0.8,\ 0)$。走到 $h_3$ 的因子是 $2\,(1-0^2)=2$，走到 $h_2$ 的是 $2\,(1-0.8^2)=0.72$。從尾端算起：$1$、$2$、$0.72\cdot2=1.44$。結果是 $(1.44,\ 2,\ 1)$。第一個狀態 0.5 用不到：沒有哪一步走到它。
 #
@@ -535,7 +535,7 @@ def gradient_through_time(H: Tensor, W_H: Tensor) -> Tensor:
 
     Judged: values, shape and order; T different from d_h, and equal to it; T = 1; weights
     that make the norms grow and weights that make them shrink; float32 and float64;
-    inputs left unchanged, contiguous or not. Gradients of the result are not judged.
+    inputs left unchanged, contiguous or not. Gradients are not judged.
 
     Not allowed: torch.autograd.functional.jacobian, torch.func.jacrev and their like (vjp,
     jvp, grad), nn.RNN, nn.LSTM, nn.GRU, their cells and torch's functions under them,

@@ -213,7 +213,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 # - Tensors in, tensors out. The answer has the dtype and device of its inputs: float32 stays float32, and float64
 #   is computed in float64 all the way.
 # - Do not change the inputs. They may be views (non-contiguous).
-# - `[..., N, d]` means any number of leading dimensions, none included.
+# - `[..., N, d]` means any number of leading dimensions, none included. Any size may be 1, and its axis stays.
 # - Best not to call your other answers: if one is wrong, both lose points.
 # - `torch.softmax` is allowed from here on. Ready-made attention is not, nor is `course_lib`.
 #
@@ -225,7 +225,7 @@ print("answer ", [round(h, 2) for h in (alpha @ V).tolist()])
 #
 # - 收張量、回傳張量。答案的 dtype 與裝置跟輸入相同：float32 還是 float32，float64 就全程用 float64 算。
 # - 不可更改輸入。輸入可能是 view（記憶體不連續）。
-# - `[..., N, d]` 表示前面可以有任意多個維度，也可以沒有。
+# - `[..., N, d]` 表示前面可以有任意多個維度，也可以沒有。任何大小都可能是 1，那個軸也要留著。
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。
 # - 從這一課起可以用 `torch.softmax`；現成的注意力與 `course_lib` 不行。
 #
@@ -722,6 +722,7 @@ print(f"largest difference from PyTorch {(theirs - H).abs().max():.1e}")
 # - `f` takes $[N, d]$ and gives $[N, d_\text{out}]$; `perm` is a LongTensor $[N]$ holding each of $0,\dots,N-1$ once;
 #   `X[perm]` takes the rows in that order.
 # - The gap is 0 (up to rounding) if shuffling the tokens only shuffles the answers.
+# - Gradients are not judged.
 # %% [markdown] lang="zh-TW"
 # **一般情形**
 #
@@ -729,6 +730,7 @@ print(f"largest difference from PyTorch {(theirs - H).abs().max():.1e}")
 #
 # - `f` 收 $[N, d]$、回傳 $[N, d_\text{out}]$；`perm` 是 LongTensor $[N]$，$0,\dots,N-1$ 各出現一次；`X[perm]` 依這個順序取出各列。
 # - 打亂詞元如果只是把答案跟著打亂，差距就是 0（捨入誤差不計）。
+# - 不看梯度。
 # %% exercise="permutation_gap"
 def permutation_gap(f: Callable[[Tensor], Tensor], X: Tensor, perm: Tensor) -> Tensor:
     """How far f is from "shuffle in, shuffled out": the largest |f(X[perm]) − f(X)[perm]|.

@@ -238,7 +238,8 @@ for name, scores in {
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name. Global settings stay as they are.
-# - `...` in a shape stands for any number of leading dimensions, also none.
+# - `...` in a shape stands for any number of leading dimensions, also none. Any size may be 1, and its axis stays.
+# - Gradients with respect to every float tensor are compared too.
 # - Best not to call your other answers: if one is wrong, both lose points. `math` and `torch` are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise.
 # %% [markdown] lang="zh-TW"
@@ -246,7 +247,8 @@ for name, scores in {
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。全域設定也請保持原樣。
-# - 形狀裡的 `...` 代表任意多個前置維度，也可能一個都沒有。
+# - 形狀裡的 `...` 代表任意多個前置維度，也可能一個都沒有。任何大小都可能是 1，那個軸也要留著。
+# - 也會比對對每個浮點數張量的梯度。
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。用 `math` 和 `torch` 就夠了。
 # - 呼叫 `course_lib` 裡課程自己的版本，該練習就不再給分。
 # %% [markdown] lang="en"
@@ -291,7 +293,7 @@ def dot_product_variance(
         sample: a 0-d tensor in q's dtype, the biased (1/S) variance of the S dot products about their own mean,
             computed in two passes. The samples need not follow the theory: means in the thousands occur.
 
-    q and k stay unchanged.
+    q and k stay unchanged. Gradients of sample with respect to q and k are compared.
     """
     ### BEGIN SOLUTION
     theory = q.shape[-1] * sigma_q**2 * sigma_k**2
@@ -613,7 +615,7 @@ def softmax_jacobian(scores: torch.Tensor, temperature: float = 1.0) -> torch.Te
         where p = softmax(scores / temperature) over the last axis.
 
     Not allowed: torch.autograd.*, .backward, torch.func's derivatives (grad, vjp, jacrev, ...). torch.softmax and
-    torch.vmap are allowed. The scores stay unchanged.
+    torch.vmap are allowed. The scores stay unchanged. Differentiable: the gradient with respect to them is compared.
     """
     ### BEGIN SOLUTION
     p = torch.softmax(scores / temperature, dim=-1)
@@ -728,7 +730,8 @@ def entropy(p: torch.Tensor) -> torch.Tensor:
         [...], in the dtype of p: 0 for a one-hot row, ln M for a uniform one.
 
     Half precision is judged by its error: at most twice that of the plain formula in the same dtype; best computed in
-    float32. p stays unchanged. Not allowed: torch.distributions, cross_entropy, kl_div, scipy.stats.entropy.
+    float32. p stays unchanged. Differentiable: the gradient with respect to p is compared where no weight is 0.
+    Not allowed: torch.distributions, cross_entropy, kl_div, scipy.stats.entropy.
     """
     ### BEGIN SOLUTION
     half = p.dtype in (torch.float16, torch.bfloat16)

@@ -327,11 +327,11 @@ for name, result in (
 # %% [markdown] lang="en"
 # **In general** queries come from `query`, keys from `key`, values from `value`; these may be three different inputs, with $N$ rows on one side and $M$ on the other. Each head scales by $\sqrt{d_\text{head}}$. Return the output $[B, N, d_\text{model}]$ *and* the weights of every head, $[B, h, N, M]$.
 #
-# Judged: self-attention; three different inputs with $N \ne M$ and $N = M$; a single head; masks $[N, M]$, $[B, 1, 1, M]$, $[B, h, N, M]$; hidden keys weigh exactly 0; a row with nothing to attend to gives zero weights and (there being no bias) a zero row, and finite gradients; gradients for inputs and all four weights; weights that are replaced after the class was built.
+# Judged: self-attention; three different inputs with $N \ne M$ and $N = M$; a single head; masks $[N, M]$, $[h, N, M]$, $[B, 1, 1, M]$, $[B, h, N, M]$; hidden keys weigh exactly 0; a row with nothing to attend to gives zero weights and (there being no bias) a zero row, and finite gradients; gradients for inputs and all four weights; weights that are replaced after the class was built.
 # %% [markdown] lang="zh-TW"
 # **一般情形**：查詢來自 `query`，鍵來自 `key`，值來自 `value`；三者可以是不同的輸入，一邊 $N$ 列，另一邊 $M$ 列。每個頭都除以 $\sqrt{d_\text{head}}$。輸出 $[B, N, d_\text{model}]$ **和**每個頭的權重 $[B, h, N, M]$ 都要回傳。
 #
-# 檢查會看：自注意力；三個不同的輸入，$N \ne M$ 與 $N = M$；只有一個頭；遮罩 $[N, M]$、$[B, 1, 1, M]$、$[B, h, N, M]$；被遮住的鍵權重恰為 0；沒有東西可看的列，權重全 0、輸出（因為沒有偏置）全 0、梯度有限；對輸入和四個權重的梯度；建好之後再換掉的權重。
+# 檢查會看：自注意力；三個不同的輸入，$N \ne M$ 與 $N = M$；只有一個頭；遮罩 $[N, M]$、$[h, N, M]$、$[B, 1, 1, M]$、$[B, h, N, M]$；被遮住的鍵權重恰為 0；沒有東西可看的列，權重全 0、輸出（因為沒有偏置）全 0、梯度有限；對輸入和四個權重的梯度；建好之後再換掉的權重。
 # %% exercise="MultiHeadAttention"
 class MultiHeadAttention(nn.Module):
     """Concat(head_1 … head_h) W_O, each head softmax(q kᵀ / √d_head) v with its own columns of W_Q, W_K, W_V.
@@ -630,9 +630,9 @@ with torch.no_grad():
 ax = bars(["N = 128", "N = 512", "N = 2048"], ratios, "time of 8 heads / time of 1", "Same FLOPs, same time?")
 _ = ax.axhline(1, color="#444444", linestyle=":", linewidth=1.5)
 # %% [markdown] lang="en"
-# Written out, eight heads took about 1.1, 1.5 to 2, and 2.5 to 3 times as long on our machines: at large $N$ the layer mostly moves weights to memory and back, and there are eight times as many. Fused, the ratio stays between 1 and 1.3. Equal cost is true of the products, and of the clock only with the right kernel (lesson 09). The paper itself says "similar".
+# Written out, eight heads took about 1 to 1.1, 1.4 to 2, and 2 to 3 times as long on our machines: at large $N$ the layer mostly moves weights to memory and back, and there are eight times as many. Fused, the ratio stays between 1 and 1.3. Equal cost is true of the products, and of the clock only with the right kernel (lesson 09). The paper itself says "similar".
 # %% [markdown] lang="zh-TW"
-# 照公式寫，8 個頭在我們的機器上大約花了 1.1、1.5 到 2、2.5 到 3 倍的時間：$N$ 很大時，這一層多半在把權重搬進搬出記憶體，而權重有八倍多。用融合核心，比值在 1 到 1.3 之間。「成本相同」對矩陣乘法成立；對時鐘，要用對核心才成立（第 09 課）。論文自己的用詞也只是「相近」（similar）。
+# 照公式寫，8 個頭在我們的機器上大約花了 1 到 1.1、1.4 到 2、2 到 3 倍的時間：$N$ 很大時，這一層多半在把權重搬進搬出記憶體，而權重有八倍多。用融合核心，比值在 1 到 1.3 之間。「成本相同」對矩陣乘法成立；對時鐘，要用對核心才成立（第 09 課）。論文自己的用詞也只是「相近」（similar）。
 # %% [markdown] lang="en"
 # **Trillions a second?** One article closes with the picture of a language model at work, doing "trillions of $QK^\top$ matrix products a second". You can now check such sentences. Take 1000 tokens, a head of 128, and a machine with $10^{15}$ operations a second:
 # %% [markdown] lang="zh-TW"
@@ -675,9 +675,9 @@ print(f"one QKᵀ: {one_product:.2e} FLOPs, so at most {1e15 / one_product / 1e6
 #
 # **一般情形**：第 $j$ 個查詢頭讀第 $\lfloor j/(h/n_\text{kv})\rfloor$ 個鍵與值的頭。
 # %% [markdown] lang="en"
-# Queries $[B, h, N, d_k]$, keys $[B, n_\text{kv}, M, d_k]$, values $[B, n_\text{kv}, M, d_v]$, already projected. Return the output $[B, h, N, d_v]$ and the weights $[B, h, N, M]$. Scale by $\sqrt{d_k}$. Judged: $n_\text{kv}=1$, $1<n_\text{kv}<h$, $n_\text{kv}=h$; $d_v \ne d_k$; masks $[N, M]$, $[B, 1, 1, M]$, $[B, h, N, M]$ with hidden keys at exactly 0; a row with nothing to attend to gives zeros; gradients, finite there too.
+# Queries $[B, h, N, d_k]$, keys $[B, n_\text{kv}, M, d_k]$, values $[B, n_\text{kv}, M, d_v]$, already projected. Return the output $[B, h, N, d_v]$ and the weights $[B, h, N, M]$. Scale by $\sqrt{d_k}$. Judged: $n_\text{kv}=1$, $1<n_\text{kv}<h$, $n_\text{kv}=h$; $d_v \ne d_k$; masks $[N, M]$, $[h, N, M]$, $[B, 1, 1, M]$, $[B, h, N, M]$ with hidden keys at exactly 0; a row with nothing to attend to gives zeros; gradients, finite there too.
 # %% [markdown] lang="zh-TW"
-# 查詢 $[B, h, N, d_k]$、鍵 $[B, n_\text{kv}, M, d_k]$、值 $[B, n_\text{kv}, M, d_v]$，都已經投影好。回傳輸出 $[B, h, N, d_v]$ 與權重 $[B, h, N, M]$，除以 $\sqrt{d_k}$。檢查會看：$n_\text{kv}=1$、$1<n_\text{kv}<h$、$n_\text{kv}=h$；$d_v \ne d_k$；遮罩 $[N, M]$、$[B, 1, 1, M]$、$[B, h, N, M]$，被遮住的鍵權重恰為 0；沒有東西可看的列得到 0；梯度，遇到這種列也要有限。
+# 查詢 $[B, h, N, d_k]$、鍵 $[B, n_\text{kv}, M, d_k]$、值 $[B, n_\text{kv}, M, d_v]$，都已經投影好。回傳輸出 $[B, h, N, d_v]$ 與權重 $[B, h, N, M]$，除以 $\sqrt{d_k}$。檢查會看：$n_\text{kv}=1$、$1<n_\text{kv}<h$、$n_\text{kv}=h$；$d_v \ne d_k$；遮罩 $[N, M]$、$[h, N, M]$、$[B, 1, 1, M]$、$[B, h, N, M]$，被遮住的鍵權重恰為 0；沒有東西可看的列得到 0；梯度，遇到這種列也要有限。
 # %% exercise="grouped_query_attention"
 def grouped_query_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Attention where groups of neighbouring query heads share a key/value head.
@@ -765,8 +765,8 @@ if model is not None:
         first, bottom = j % 4 == 0, j >= 8
         heat_map(seen.attention[LAYER - 1, j], title=f"head {j + 1}", ax=ax, values=False)
         ticks = range(len(seen.tokens))
-        ax.set_yticks(ticks if first else [], seen.tokens if first else [], fontsize=7)
-        ax.set_xticks(ticks if bottom else [], seen.tokens if bottom else [], fontsize=7, rotation=90)
+        ax.set_yticks(ticks if first else [], seen.tokens if first else [], fontsize=8)
+        ax.set_xticks(ticks if bottom else [], seen.tokens if bottom else [], fontsize=8, rotation=90)
         ax.set(xlabel="key" if bottom else "", ylabel="query" if first else "")
     _ = figure.suptitle(f"MiniLM, layer {LAYER}: twelve heads, one sentence")
 # %% [markdown] lang="en"
@@ -991,7 +991,7 @@ if model is not None:
 # - 一個頭就是一組注意力，擁有 $W_Q, W_K, W_V$ 的幾行。每個頭都讀完整的輸入，切的只是投影的結果。
 # - 切頭：先 reshape，**再**轉置。順序錯了形狀照樣對，連切了再合的測試都通得過。
 # - $[\mathrm{head}_1\cdots\mathrm{head}_h]W^O=\sum_j\mathrm{head}_jW^O_j$。縮放用 $\sqrt{d_\text{head}}$，不是 $\sqrt{d_\text{model}}$。
-# - 8 個 64 的頭：參數與矩陣乘法和 1 個 512 的頭相同，但注意力權重是 8 倍，每個頭的秩只有 64。
+# - 8 個寬 64 的頭：參數與矩陣乘法和 1 個寬 512 的頭相同，但注意力權重是 8 倍，每個頭的秩只有 64。
 # - GQA：相鄰的查詢頭共用鍵與值：0、0、1、1。
 # - 有些頭成了專家，許多頭停在記號上，沒有人替它們分派任務。
 # %% [markdown] lang="en"
@@ -1024,7 +1024,7 @@ check("04_q1", answer_04_q1)
 #
 # | claim | verdict | measured in this lesson |
 # |---|---|---|
-# | one head catches one kind of relation only | true with a condition: one *blend* a token | both neighbours: 1 head stuck near 0.45, 2 heads 0.00, 16 heads 0.6; BLEU (paper) 24.9, 25.8, 25.4 for 1, 8, 32 |
+# | one head catches one kind of relation only | true with a condition: one *blend* a token | both neighbours: 1 head stuck near 0.47, 2 heads 0.00, 16 heads 0.6; BLEU (paper) 24.9, 25.8, 25.4 for 1, 8, 32 |
 # | each head has its job: subject, pronoun, adjective | not so | the best head for sat→cat (1.00) is "the word before": 0.00 with "quietly" in between |
 # | that weight shows how the model understands "it" | not so | "cat" leads in 3 of 72 heads, [CLS] or [SEP] in 48 |
 # | heads, concatenation, $W^O$ back to $d_\text{model}$ | true with a condition: $W^O$ is $(h\,d_v)\times d_\text{model}$ | `nn.MultiheadAttention` to about 1e-6; Gemma's $W^O$ is 4096 × 3072 |
@@ -1034,7 +1034,7 @@ check("04_q1", answer_04_q1)
 #
 # | 說法 | 結論 | 這一課量到的 |
 # |---|---|---|
-# | 一個頭只能捕捉一種關係 | 有條件成立：每個詞元只有一份**混合** | 同時取前後鄰居：1 個頭卡在 0.45 附近，2 個頭 0.00，16 個頭 0.6；BLEU（論文）1、8、32 個頭：24.9、25.8、25.4 |
+# | 一個頭只能捕捉一種關係 | 有條件成立：每個詞元只有一份**混合** | 同時取前後鄰居：1 個頭卡在 0.47 附近，2 個頭 0.00，16 個頭 0.6；BLEU（論文）1、8、32 個頭：24.9、25.8、25.4 |
 # | 每個頭有任務：主詞、代名詞、形容詞 | 不成立 | sat→cat 最好的頭（1.00）其實是「看前一個字」：插入「quietly」就變成 0.00 |
 # | 那個權重說明模型怎麼理解「it」 | 不成立 | 72 個頭中「cat」居首的有 3 個，[CLS] 或 [SEP] 有 48 個 |
 # | 各頭拼接，乘 $W^O$ 回到 $d_\text{model}$ | 有條件成立：$W^O$ 是 $(h\,d_v)\times d_\text{model}$ | 與 `nn.MultiheadAttention` 相差約 1e-6；Gemma 的 $W^O$ 是 4096 × 3072 |
@@ -1044,7 +1044,7 @@ check("04_q1", answer_04_q1)
 # |---|---|---|
 # | several Attention($QW_n, KW_n, VW_n$) are computed together | not complete: three matrices a head, then concatenation and $W^O$ | by hand: (0.731, 0.5) before $W^O$, (1.231, 0.231) after |
 # | $d_\text{model}$ is shared out among the heads | not so for the input | one input number changed: all 8 queries moved |
-# | 8 heads cost exactly what 1 costs | true with a condition: matrix products only | 1.61e9 FLOPs both; 2.10 against 0.26 M weights; time about × 1.1, 1.5–2, 2.5–3 written out, 1.0–1.3 fused |
+# | 8 heads cost exactly what 1 costs | true with a condition: matrix products only | 1.61e9 FLOPs both; 2.10 against 0.26 M weights; time about × 1–1.1, 1.4–2, 2–3 written out, 1.0–1.3 fused |
 # | … and give 8 times the diversity | not so | rank 64 against 512; 12 heads: effectively 2 to 4, words only 5 to 7 |
 # | the printed module is correct | true with a condition: $h$ divides $d_\text{model}$, the mask has four axes | 9 tokens became 10 without an error; a mask $[B,N,M]$ hid heads instead of sentences; −1e9 raises in float16 |
 # | trillions of $QK^\top$ a second | not so | 2.56e8 FLOPs each: at most 3.9 million |
@@ -1055,7 +1055,7 @@ check("04_q1", answer_04_q1)
 # |---|---|---|
 # | 多組 Attention($QW_n, KW_n, VW_n$) 一起算 | 不完整：每個頭有三個矩陣，之後還有拼接與 $W^O$ | 手算：乘 $W^O$ 之前 (0.731, 0.5)，之後 (1.231, 0.231) |
 # | $d_\text{model}$ 均分給各個頭 | 對輸入不成立 | 改動一個輸入的數，8 個查詢全都動了 |
-# | 8 個頭的計算量和 1 個完全一致 | 有條件成立：只算矩陣乘法 | 都是 1.61e9 FLOPs；權重 2.10 M 對 0.26 M；時間照公式寫大約 1.1、1.5–2、2.5–3 倍，融合核心 1.0–1.3 倍 |
+# | 8 個頭的計算量和 1 個完全一致 | 有條件成立：只算矩陣乘法 | 都是 1.61e9 FLOPs；權重 2.10 M 對 0.26 M；時間照公式寫大約 1–1.1、1.4–2、2–3 倍，融合核心 1.0–1.3 倍 |
 # | ……卻獲得 8 倍的多樣性 | 不成立 | 秩 64 對 512；12 個頭，有效的有 2 到 4 個，只看字是 5 到 7 個 |
 # | 印出的模組是正確的 | 有條件成立：$h$ 整除 $d_\text{model}$，遮罩有四個軸 | 9 個詞元變成 10 個也沒報錯；遮罩 $[B,N,M]$ 遮到頭而不是句子；float16 裡 −1e9 會出錯 |
 # | 每秒數兆次 $QK^\top$ | 不成立 | 一次 2.56e8 FLOPs：最多 390 萬次 |

@@ -48,13 +48,13 @@ import torch
 # %% [markdown] lang="en"
 # ## 1. The question: who bit whom?
 #
-# Three words with made-up vectors, $d_\text{model} = 4$: 狗 (dog), 咬 (bites), 人 (man). Self-attention without any weights, softmax$(XX^\top/\sqrt{d})X$, reads 狗咬人 (dog bites man) and 人咬狗 (man bites dog).
+# Three words with made-up vectors, $d_\text{model} = 4$: 狗 (dog), 咬 (bites), 人 (man). Self-attention without any weights, $\mathrm{softmax}(XX^\top/\sqrt{d})\,X$, reads 狗咬人 (dog bites man) and 人咬狗 (man bites dog).
 #
 # Before you run the cell, guess: does 狗 come out differently when it is bitten?
 # %% [markdown] lang="zh-TW"
 # ## 1. 問題：誰咬了誰？
 #
-# 我們自己編三個字的向量，$d_\text{model} = 4$：狗、咬、人。拿沒有任何權重的自注意力 softmax$(XX^\top/\sqrt{d})X$，去讀「狗咬人」和「人咬狗」。
+# 我們自己編三個字的向量，$d_\text{model} = 4$：狗、咬、人。拿沒有任何權重的自注意力 $\mathrm{softmax}(XX^\top/\sqrt{d})\,X$，去讀「狗咬人」和「人咬狗」。
 #
 # 執行之前先猜猜看：「狗」咬人的時候和被咬的時候，輸出會不一樣嗎？
 # %%
@@ -185,13 +185,13 @@ for what, gap in {
 #
 # Return the digits of $n \ge 0$ from the ones digit **up**, and the period of each: after how many steps does it repeat its whole pattern? For 9487 that is `[7, 8, 4, 9]` and `[10, 100, 1000, 10000]`. In base 2 the number 6 gives `[0, 1, 1]` and `[2, 4, 8]`. The number 0 has one digit.
 #
-# Whole numbers only: exact powers of the base and numbers far beyond $2^{53}$ occur, where floats and logarithms lose digits.
+# Whole numbers only: exact powers of the base, the numbers just below them, and numbers far beyond $2^{53}$ occur, where floats and logarithms lose digits.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `digit_periods` · 難度 1／5 · 8 分鐘 · 滿分 1 分
 #
 # 回傳 $n \ge 0$ 的每一位數，從個位數**往上**排，以及每一位的週期：隔幾步會重複整個規律？9487 的答案是 `[7, 8, 4, 9]` 和 `[10, 100, 1000, 10000]`；二進位的 6 是 `[0, 1, 1]` 和 `[2, 4, 8]`。數字 0 有一位數。
 #
-# 請只用整數計算：會考剛好是底數次方的數，也會考遠大於 $2^{53}$ 的數，浮點數和對數在那裡會掉位數。
+# 請只用整數計算：會考剛好是底數次方、或只少 1 的數，也會考遠大於 $2^{53}$ 的數，浮點數和對數在那裡會掉位數。
 # %% exercise="digit_periods"
 def digit_periods(n: int, base: int = 10) -> tuple[list[int], list[int]]:
     """The digits of n as clocks.
@@ -270,7 +270,7 @@ check("digit_periods", digit_periods)
 #
 # $d = 8$ 時，頻率是 $10000^{-i/4} = 10^{-i}$，也就是 $1, \tfrac1{10}, \tfrac1{100}, \tfrac1{1000}$：一個鐘比一個慢十倍，就像 9487 的四位數。位置 2 是：
 #
-# | 鐘 | $\omega_i$ | $pos = 2$ 的角度 | sin | cos | 週期 $2\pi/\omega_i$ |
+# | 鐘 | $\omega_i$ | 位置 2 的角度 | sin | cos | 週期 2π/ω |
 # |---|---|---|---|---|---|
 # | 0 | 1 | 2 | 0.909 | −0.416 | 6.28 |
 # | 1 | 0.1 | 0.2 | 0.199 | 0.980 | 62.8 |
@@ -755,13 +755,13 @@ print(f"closest of 100,000 offsets: {int(far.argmax()) + 1}, inner product {far.
 #
 # Turn the pair $(x_{2i}, x_{2i+1}) = (a, b)$ by $\theta = \omega_i\cdot\text{position}$ to $(a\cos\theta - b\sin\theta,\ a\sin\theta + b\cos\theta)$, with $\omega_i = \text{base}^{-2i/d_k}$.
 #
-# `positions` broadcasts to `x.shape[:-1]`: $[N]$, or $[B, 1, N]$ for $x$ of shape $[B, h, N, d_k]$ (sentences with positions of their own). They may start anywhere, have gaps, and reach the thousands; one token alone and $d_k = 2$ occur. Gradients with respect to $x$ are compared. Half precision is judged by its error; angles in float32.
+# `positions` broadcasts to `x.shape[:-1]`: $[N]$, or, for sentences with positions of their own, $[B, 1, N]$ where $x$ is $[B, h, N, d_k]$ and $[B, N]$ where it is $[B, N, d_k]$. They may start anywhere, have gaps, and reach the thousands; one token alone and $d_k = 2$ occur. Gradients with respect to $x$ are compared. Half precision is judged by its error; angles in float32.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `rope_interleaved` · 難度 3／5 · 12 分鐘 · 滿分 3 分
 #
 # 把 $(x_{2i}, x_{2i+1}) = (a, b)$ 轉 $\theta = \omega_i\cdot\text{position}$，變成 $(a\cos\theta - b\sin\theta,\ a\sin\theta + b\cos\theta)$，其中 $\omega_i = \text{base}^{-2i/d_k}$。
 #
-# `positions` 會廣播成 `x.shape[:-1]`：形狀是 $[N]$，或 $x$ 是 $[B, h, N, d_k]$ 時的 $[B, 1, N]$（每句各有位置）。位置可以從任何數開始、有間隔、上千；會考只有一個詞元、$d_k = 2$。會比對對 $x$ 的梯度。半精度看誤差，角度用 float32 算。
+# `positions` 會廣播成 `x.shape[:-1]`：形狀是 $[N]$；每句各有位置時，$x$ 是 $[B, h, N, d_k]$ 就是 $[B, 1, N]$，$x$ 是 $[B, N, d_k]$ 就是 $[B, N]$。位置可以從任何數開始、有間隔、上千；會考只有一個詞元、$d_k = 2$。會比對對 $x$ 的梯度。半精度看誤差，角度用 float32 算。
 # %% exercise="rope_interleaved"
 def rope_interleaved(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
     """RoPE with neighbours as pairs: (x_0, x_1), (x_2, x_3), …
@@ -771,8 +771,8 @@ def rope_interleaved(x: torch.Tensor, positions: torch.Tensor, base: float = 100
     Args:
         x: queries or keys, [..., N, d_k], d_k even; float32, float64, float16 or bfloat16,
             contiguous or not.
-        positions: integers (LongTensor) that broadcast to x.shape[:-1]: [N], or [B, 1, N] for x
-            [B, h, N, d_k]. They may start anywhere, have gaps, differ between sentences and
+        positions: integers (LongTensor) that broadcast to x.shape[:-1]: [N], [B, 1, N] for x
+            [B, h, N, d_k], or [B, N] for x [B, N, d_k]. They may start anywhere, have gaps, differ between sentences and
             reach the thousands.
         base: of the frequencies w_i = base ** (-2 i / d_k).
 
@@ -816,8 +816,8 @@ def rope_half_split(x: torch.Tensor, positions: torch.Tensor, base: float = 1000
     Args:
         x: queries or keys, [..., N, d_k], d_k even; float32, float64, float16 or bfloat16,
             contiguous or not.
-        positions: integers (LongTensor) that broadcast to x.shape[:-1]: [N], or [B, 1, N] for x
-            [B, h, N, d_k]. They may start anywhere, have gaps, differ between sentences and
+        positions: integers (LongTensor) that broadcast to x.shape[:-1]: [N], [B, 1, N] for x
+            [B, h, N, d_k], or [B, N] for x [B, N, d_k]. They may start anywhere, have gaps, differ between sentences and
             reach the thousands.
         base: of the frequencies w_i = base ** (-2 i / d_k).
 
@@ -1035,7 +1035,7 @@ check("05_q1", answer_05_q1)
 # | 狗咬人、人咬狗：字一樣、意思不同 | 對 | 沒有位置時輸出相同；MiniLM 讀英文那一對，有位置差 0.42（餘弦 0.907），沒有則小於 1e-6；它把「狗」「咬」讀成 [UNK] |
 # | $PE$：$2i$ 是 sin，$2i+1$ 是 cos，$10000^{2i/d}$ | 有條件：$d$ 是偶數 | 與論文相同 |
 # | $i$ 是維度的索引 | 不精確 | $i$ 是第幾對：共 $d/2$ 個頻率 |
-# | 9487 愈高位週期愈長 | 對 | 每 1、10、100…… **變**一次；週期是 10、100、1000…… |
+# | 9487 愈高位週期愈長 | 對 | 每 1、10、100……**變**一次；週期是 10、100、1000…… |
 # | 前面的對頻率高，後面的低 | 對 | $d$ = 512：週期從 6.28 到 60,611 |
 # | 最長的波長是 $10000\cdot2\pi$ | 差一點 | 是 60,611，不是 62,832 |
 # %% [markdown] lang="en"

@@ -230,7 +230,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name. Global settings stay as they are.
-# - `...` in a shape stands for any number of leading dimensions, also none.
+# - `...` in a shape stands for any number of leading dimensions, also none. Any size may be 1, and its axis stays.
 # - Best not to call your other answers: if one is wrong, both lose points. `math`, `torch` and `F` (torch.nn.functional) are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise.
 # %% [markdown] lang="zh-TW"
@@ -238,7 +238,7 @@ ax = plots.curves(range(120), learned, "training step", "loss", "Thirty layers, 
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。全域設定也請保持原樣。
-# - 形狀裡的 `...` 代表任意多個前置維度，也可能一個都沒有。
+# - 形狀裡的 `...` 代表任意多個前置維度，也可能一個都沒有。任何大小都可能是 1，那個軸也要留著。
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。用 `math`、`torch` 和 `F`（torch.nn.functional）就夠了。
 # - 呼叫 `course_lib` 裡課程自己的版本，該練習就不再給分。
 # %% [markdown] lang="en"
@@ -587,11 +587,11 @@ for s in sizes:
 # %% [markdown] lang="en"
 # Small numbers: the batch 1, 2, 6 of one feature. $y$ uses $\sigma^2 = 4.667$, the running variance takes in 7.0. From (0, 1) and $m = 0.1$ the running values become 0.3 and $0.9 + 0.7 = 1.6$.
 #
-# The checks use means of ten thousand (subtract first, square afterwards), variances near ε, other values of momentum and eps, and as many samples as features. Gradients of $y$ with respect to x, gamma and beta are compared.
+# The checks use means of ten thousand (subtract first, square afterwards), variances near ε, other values of momentum and eps, and as many samples as features. In evaluation there may be a single sample. Gradients of $y$ with respect to x, gamma and beta are compared, in evaluation those with respect to the running values too.
 # %% [markdown] lang="zh-TW"
 # 小數字：一個特徵的批次 1、2、6。$y$ 用 $\sigma^2 = 4.667$，累積的變異數納入 7.0。從 (0, 1) 出發、$m = 0.1$，累積值變成 0.3 與 $0.9 + 0.7 = 1.6$。
 #
-# 檢查裡有一萬左右的平均（先減再平方）、和 ε 差不多大的變異數、其他的 momentum 與 eps，以及樣本數等於特徵數的情形；也會比較 $y$ 對 x、gamma、beta 的梯度。
+# 檢查裡有一萬左右的平均（先減再平方）、和 ε 差不多大的變異數、其他的 momentum 與 eps，以及樣本數等於特徵數的情形；評估模式下可能只有一個樣本。也會比較 $y$ 對 x、gamma、beta 的梯度，評估模式下還有對累積值的。
 # %% exercise="batch_norm"
 def batch_norm(
     x: torch.Tensor,
@@ -617,8 +617,9 @@ def batch_norm(
 
     Returns:
         (y, new_running_mean, new_running_var): [B, d], [d], [d]. Without training the last two equal the old ones.
-        y is differentiable in x, gamma and beta. Not allowed: built-in norms of any kind
-        (F.batch_norm, F.layer_norm, F.rms_norm, F.normalize, torch.renorm and their like).
+        y is differentiable in x, gamma and beta, without training in the running values too.
+        Not allowed: built-in norms of any kind (F.batch_norm, F.layer_norm, F.rms_norm, F.normalize,
+        torch.renorm and their like).
     """
     ### BEGIN SOLUTION
     mean, variance = running_mean, running_var
@@ -683,7 +684,7 @@ except ValueError as error:
 # over the last axis of $[..., d]$: every row by itself, variance divided by $d$. ε stands **inside** the root. Three traps are checked:
 #
 # - means of $10^4$ in float32: subtract first, square afterwards;
-# - σ² near ε, σ near ε, and a row of equal numbers;
+# - σ² near ε, σ near ε, and a row of equal numbers, whose gradient is finite;
 # - float16 and bfloat16, with values whose squares overflow float16: compute in float32, round once at the end. The error may be two units in the last place.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `layer_norm` · 難度 3／5 · 15 分鐘 · 滿分 3 分
@@ -693,7 +694,7 @@ except ValueError as error:
 # 沿 $[..., d]$ 的最後一軸：每一列自己算，變異數除以 $d$，ε 在根號**裡面**。檢查有三個陷阱：
 #
 # - float32 而平均是 $10^4$：先減平均，再平方；
-# - σ² 接近 ε、σ 接近 ε，以及一整列都是同一個數；
+# - σ² 接近 ε、σ 接近 ε，以及一整列都是同一個數，這時梯度也要是有限值；
 # - float16 與 bfloat16，而且平方會讓 float16 溢位：用 float32 計算，最後才轉回來；容許最後一位差兩個單位。
 # %% exercise="layer_norm"
 def layer_norm(x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
@@ -788,13 +789,13 @@ print("float16: 300² =", (torch.tensor([300.0], dtype=torch.float16) ** 2).item
 #
 # $$\mathrm{RMSNorm}(x) = \frac{x}{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}}\;\gamma$$
 #
-# over the last axis: no mean is subtracted and there is no β. ε stands inside the root (default 1e-6). The checks use a row of zeros, a mean square near ε, and in half precision values whose squares overflow float16, as in `layer_norm`.
+# over the last axis: no mean is subtracted and there is no β. ε stands inside the root (default 1e-6). The checks use a row of zeros (the gradient too is finite there), a mean square near ε, and in half precision values whose squares overflow float16, as in `layer_norm`.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `rms_norm` · 難度 2／5 · 5 分鐘 · 滿分 2 分
 #
 # $$\mathrm{RMSNorm}(x) = \frac{x}{\sqrt{\frac1d\sum_i x_i^2 + \varepsilon}}\;\gamma$$
 #
-# 沿最後一軸，不減平均，也沒有 β；ε 在根號裡面（預設 1e-6）。檢查裡有一整列 0、和 ε 差不多大的均方；半精度時，平方會讓 float16 溢位，和 `layer_norm` 一樣。
+# 沿最後一軸，不減平均，也沒有 β；ε 在根號裡面（預設 1e-6）。檢查裡有一整列 0（梯度也要是有限值）、和 ε 差不多大的均方；半精度時，平方會讓 float16 溢位，和 `layer_norm` 一樣。
 # %% exercise="rms_norm"
 def rms_norm(x: torch.Tensor, gamma: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
     """RMSNorm over the last axis.

@@ -180,6 +180,7 @@ ax = plots.heat_map(past / past.sum(dim=-1, keepdim=True), words, words, "the pr
 #
 # - Type, shape, dtype and device of the result, then its values. float64 in means float64 precision out; float16 and bfloat16 keep their dtype and are judged by their error: at most twice that of the plain formula (best compute in float32 and convert back).
 # - Arguments come back unchanged; they may be non-contiguous, and be passed by position or by name.
+# - Any size may be 1, and its axis stays.
 # - Best not to call your other answers: if one is wrong, both lose points.
 # - Not allowed: `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `nn.Transformer` and its layers, `course_lib`. `torch.softmax` is fine.
 # %% [markdown] lang="zh-TW"
@@ -187,6 +188,7 @@ ax = plots.heat_map(past / past.sum(dim=-1, keepdim=True), words, words, "the pr
 #
 # - 先看結果的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度；float16 與 bfloat16 要保持 dtype，檢查只看誤差：最多是直接套公式的兩倍（建議用 float32 計算再轉回去）。
 # - 引數不可被改動；它們在記憶體中不一定連續，可能按位置或按名稱給。
+# - 任何大小都可能是 1，那個軸也要留著。
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。
 # - 不可使用：`F.scaled_dot_product_attention`、`nn.MultiheadAttention`、`nn.Transformer` 及它的各種層、`course_lib`。可以用 `torch.softmax`。
 # %% [markdown] lang="en"
@@ -372,7 +374,8 @@ def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
         The weights, [..., N, M], in the dtype of the scores. Hidden entries weigh exactly 0, the visible ones of a row
         sum to 1 (equal scores share evenly); a row with nothing visible is all 0.
 
-    Differentiable: gradients are compared; finite everywhere, also with empty rows.
+    Differentiable: gradients are compared; finite everywhere, also with empty rows. All sizes may be 1, and float16 has
+    empty rows too.
     """
     ### BEGIN SOLUTION
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
@@ -523,7 +526,8 @@ def masked_attention(
         (output [B, h, N, d_v], weights [B, h, N, M]) in the dtype of q. Hidden keys weigh exactly 0. A query that sees
         nothing (a sentence of padding alone, padding on the left, N > M) has zeros in both.
 
-    Judged: each mask alone, both, none; N = M, N < M, N > M; gradients, finite also where queries see nothing.
+    Judged: each mask alone, both, none; N = M, N < M, N > M; gradients, finite also where queries see nothing;
+    float16, there too; every size 1.
     """
     ### BEGIN SOLUTION
     dtype = q.dtype
@@ -610,7 +614,7 @@ def find_the_leak(model: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
     Judged: the right causal mask, the article's, one diagonal too many, one stray entry, no mask; with a LayerNorm at
     the input or the output; faint leaks; a leak in one component only, or with a negative derivative; a norm over all
-    positions.
+    positions; a single position.
     """
     ### BEGIN SOLUTION
     derivatives = torch.autograd.functional.jacobian(model, x)  # [N, d_out, N, d_model]
@@ -786,7 +790,8 @@ def cross_attention(
         (output [B, N, d_v], weights [B, N, M]) in the dtype of x. Hidden places weigh exactly 0; where a memory is all
         padding, both are zeros. Row vectors (x @ w_q), scores divided by sqrt(d_k), no causal mask, no residual.
 
-    Judged: all sizes different, and all equal; M = 1; gradients for all five, finite also with a memory of padding.
+    Judged: all sizes different, and all equal; M = 1; every size 1; gradients for all five, finite also with a memory of
+    padding, which comes in float16 too.
     """
     ### BEGIN SOLUTION
     dtype = x.dtype

@@ -5,7 +5,7 @@
 #
 # Padding, the start token, the output layer, label smoothing and the learning rate occur in none of "the documents", the articles and lecture notes that this course tests. Without most of them nothing runs, so they are the exercises here.
 #
-# **You need** lessons 03 to 07. **Time**: about two and a half hours, 105 minutes of them for the exercises and questions. Two cells train: one for 10 to 20 seconds, one for one to two minutes, depending on the machine.
+# **You need** lessons 03 to 07. **Time**: about two and a half hours, 105 minutes of them for the exercises and questions. Two cells train: one for 10 to 20 seconds, one for half a minute to two minutes, depending on the machine.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -22,11 +22,11 @@
 # %% [markdown] lang="zh-TW"
 # # 08 · 組起來：Encoder–Decoder
 #
-# 前面幾課做好了零件：注意力、多頭、位置、殘差與正規化、遮罩。這一課把它們組成一台完整的機器，數一數它有多大，再訓練它讀「民國114年3月18日」、寫出 2025-03-18。
+# 前面幾課做好了零件：注意力、多頭、位置、殘差與正規化、遮罩。這一課把它們組成一臺完整的機器，數一數它有多大，再訓練它讀「民國114年3月18日」、寫出 2025-03-18。
 #
 # 填補、開頭詞元、輸出層、標籤平滑、學習率，在本課程檢驗的「文件」（網路上常見的文章和講義）裡一個都沒出現。但其中大半，少了就跑不起來，所以這一課的練習就是它們。
 #
-# **先備知識**：第 03 到 07 課。**時間**：約兩個半小時，其中練習和選擇題 105 分鐘。有兩格要訓練：一格 10 到 20 秒，一格一到兩分鐘，看機器而定。
+# **先備知識**：第 03 到 07 課。**時間**：約兩個半小時，其中練習和選擇題 105 分鐘。有兩格要訓練：一格 10 到 20 秒，一格半分鐘到兩分鐘，看機器而定。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -58,7 +58,7 @@ from torch import Tensor
 #
 # 同一個日期有許多寫法。民國紀年從 1912 年算起，民國114年就是 2025 年；英文有人先寫月、有人先寫日。要是每種寫法都寫一條規則，程式會又長又脆弱。
 #
-# 我們想要一台機器，看著成對的文字自己學會規則：一邊是要讀的，一邊是要寫的。讀的部分是**編碼器**（encoder），寫的部分是**解碼器**（decoder）。下面就是這種資料；這裡一個字元就是一個詞元（token）。
+# 我們想要一臺機器，看著成對的文字自己學會規則：一邊是要讀的，一邊是要寫的。讀的部分是**編碼器**（encoder），寫的部分是**解碼器**（decoder）。下面就是這種資料；這裡一個字元就是一個詞元（token）。
 # %%
 from course_lib import plots
 from course_lib.tasks import CharTokenizer, dates
@@ -173,6 +173,7 @@ print(f"  if they have variance 1 (the same rows, times sqrt(512)): {root * spre
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - Arguments come back unchanged, lists included; they may be non-contiguous; optional ones come by position or by name.
+# - Any size may be 1, and its axis stays.
 # - Masks are Boolean, **True = may attend**.
 # - Layers and models that you are given are functions: call them, nothing else.
 # - Not allowed: `nn.Transformer` and its layers, `nn.MultiheadAttention`, `F.scaled_dot_product_attention`, `course_lib`.
@@ -182,6 +183,7 @@ print(f"  if they have variance 1 (the same rows, times sqrt(512)): {root * spre
 #
 # - 先看型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動，串列（list）也一樣；記憶體不一定連續；有預設值的引數，可能按位置或按名稱給。
+# - 任何大小都可能是 1，那個軸也要留著。
 # - 遮罩是布林張量，**True 代表可以看**。
 # - 傳進來的層和模型都是函式：呼叫它們就好。
 # - 不可使用 `nn.Transformer` 及其各層、`nn.MultiheadAttention`、`F.scaled_dot_product_attention`、`course_lib`。
@@ -215,7 +217,7 @@ def encoder(
         [B, M, d_model]: sqrt(d_model) * E[tokens] + P[0 .. M-1], then through all layers. No norm behind them.
 
     Judged: zero, one, two and three layers; masks [B, 1, 1, M], [B, 1, M, M] and None; M smaller than L and equal to it;
-    float64; gradients with respect to embedding and positions; inputs left unchanged, contiguous or not.
+    every size 1; float64; gradients with respect to embedding and positions; inputs left unchanged, contiguous or not.
     """
     ### BEGIN SOLUTION
     d_model = embedding.shape[-1]
@@ -266,7 +268,7 @@ def decoder(
     Returns:
         [B, N, d_model]: as in the encoder, through all layers. Every layer gets the same memory.
 
-    Judged: zero to three layers; N different from M, and equal to it with two different masks; each mask alone, and
+    Judged: zero to three layers; every size 1; N different from M, and equal to it with two different masks; each mask alone, and
     none; float64; gradients with respect to memory, embedding and positions; inputs left unchanged, contiguous or not.
     """
     ### BEGIN SOLUTION
@@ -408,7 +410,8 @@ def transformer_logits(
     itself). Masks are Boolean, True = may attend.
 
     Judged: padding on the right, on the left and none; a pad_id that is not 0, where 0 is a word; N different from M and
-    equal to it; float64; inputs left unchanged, contiguous or not.
+    equal to it; one token each; float64; gradients with respect to the embedding; inputs left unchanged, contiguous or
+    not.
     """
     ### BEGIN SOLUTION
     source_mask = (source != pad_id)[:, None, None, :]  # [B, 1, 1, M]
@@ -513,7 +516,7 @@ def label_smoothing_loss(logits: Tensor, target: Tensor, smoothing: float = 0.1,
         A 0-d tensor in the dtype of the logits: the mean over all places that count, 0 if none does.
 
     Judged: all places counting, sequences of unequal length, nothing counting, one place alone; epsilon 0 and others;
-    ignore_index = 0; logits near 6000 and -6000 (float64); float64; gradients with respect to the logits; inputs left
+    ignore_index = 0 and -1; logits near 6000 and -6000 (float64); float64; gradients with respect to the logits; inputs left
     unchanged, contiguous or not.
     """
     ### BEGIN SOLUTION
@@ -673,7 +676,8 @@ def greedy_decode(
         row has ended, at most max_new_tokens.
 
     Judged: rows that end at different steps, a row that never ends, one row alone; padding that is not 0; start and end
-    of the same id; max_new_tokens = 0; source left unchanged.
+    of the same id; rows that write pad_id before they end; a source that is not int64; max_new_tokens = 0; source left
+    unchanged.
     """
     ### BEGIN SOLUTION
     tokens = torch.full((source.shape[0], 1), start_id, device=source.device)
@@ -852,7 +856,7 @@ ax = plots.curves(range(1, 81), leaks, "step", "loss", "The same model, with and
 #
 # Now the model that `course_lib` uses for this task: one layer of each kind, $d_\text{model} = 64$, 4 heads, 87,744 parameters; the norms stand in front, which trains faster. The loop is the one above, with your schedule, your shift and your loss. Two additions: a gradient longer than 1 is cut to length 1, and over the last 300 steps the rate is brought down to 0.
 #
-# It takes about a minute on a quiet computer, two on a busy one. The picture is drawn anew every few seconds.
+# It takes half a minute to a minute on a quiet computer, two on a busy one. The picture is drawn anew every few seconds.
 #
 # There is no **dropout** here; 40,000 pairs are plenty for so small a model. The paper drops one number in ten at random in training: of embedding + position, and of each sublayer's output before it is added.
 # %% [markdown] lang="zh-TW"
@@ -860,7 +864,7 @@ ax = plots.curves(range(1, 81), leaks, "step", "loss", "The same model, with and
 #
 # 換成 `course_lib` 為這個任務準備的模型：兩種各一層，$d_\text{model} = 64$，4 個頭，87,744 個參數；正規化放前面，訓練比較快。迴圈和上面一樣，用你的學習率、你的右移、你的損失；只多兩件事：梯度的長度超過 1 就截到 1；最後 300 步把學習率慢慢降到 0。
 #
-# 電腦空閒時大約一分鐘，忙的時候要兩分鐘；圖每隔幾秒更新一次。
+# 電腦空閒時半分鐘到一分鐘，忙的時候要兩分鐘；圖每隔幾秒更新一次。
 #
 # 這裡沒有 **dropout**（隨機丟棄）：模型這麼小，四萬筆資料夠用了。論文在訓練時會隨機丟掉十分之一的數：嵌入加位置之後的，以及每個子層相加之前的輸出。
 # %% tags=["experiment"]
@@ -1039,7 +1043,7 @@ print(f"on the rest (slashes, start, end): {[round(1 - share, 2) for share in on
 #
 # The script does not change. `torchrun` starts it twice and tells each its number; each takes every second row of the batch; DDP (`DistributedDataParallel`) averages the gradients after each `backward`. On GPUs there is one process a GPU.
 # %% [markdown] lang="zh-TW"
-# ## 14. 同一份程式，好幾台電腦
+# ## 14. 同一份程式，好幾臺電腦
 #
 # 這個迴圈就在 `course_lib/training.py`。可以用一個行程，或兩個；第三行還會存檢查點，被中斷也能接著跑：
 #
@@ -1170,7 +1174,7 @@ check("08_q2", answer_08_q2)
 # | Sines and cosines are too small to drown the embedding | true with a condition: that factor | without it 16 to 1 for the position |
 # | In training the mask keeps the future hidden | true with a condition: the target is shifted as well | without the shift the loss sinks to 0.75 in 80 steps (its floor is 0.74), and 0 % of the dates are right |
 # | The diagram of the encoder shows all of it | not quite: no dropout | the preset of 2017 drops 0.1 |
-# | The decoder learns which part of the source belongs to what it writes | true with a condition: attention also rests on tokens that belong to no part | day on day 0.67, day on year 0.00; 0.33 to 0.77 rest on slashes, start and end |
+# | The decoder learns which part of the source belongs to what it writes | true with a condition: attention also rests on tokens that belong to no part | day on day about 0.65, day on year 0.00; about 0.35 (day) to 0.7 (year, month) rest on slashes, start and end |
 # | The printed program | not so, in the copy we have: its indentation is lost | IndentationError at the `if` |
 # %% [markdown] lang="zh-TW"
 # ## 18. 文件怎麼說，你量到什麼
@@ -1182,10 +1186,10 @@ check("08_q2", answer_08_q2)
 # | 編碼器、解碼器各 6 層，6500 萬個權重 | 有條件：個數取決於詞彙表的精確大小與偏置，而這兩樣都沒有寫明 | 6 + 6 層；$V$ = 37,000、一張表是 63,045,632，三張表是 100,933,632 |
 # | Transformer 可以平行 | 有條件：訓練時 | 11 個詞元：訓練時解碼器跑 1 次，寫的時候跑 11 次 |
 # | 輸入 = 嵌入 + 位置 | 不完全對：論文先把嵌入乘 √d_model | 512 維時的長度：一列 1.0，位置 16.0，一列 × √512 是 22.6 |
-# | 正弦餘弦夠小，不會蓋過嵌入 | 有條件：要有那個因子 | 沒有的話，位置是 16 比 1 |
+# | 正弦與餘弦夠小，不會蓋過嵌入 | 有條件：要有那個因子 | 沒有的話，位置是 16 比 1 |
 # | 訓練時靠遮罩擋住未來 | 有條件：目標也要右移 | 沒有右移，80 步就沉到 0.75（最小值 0.74），日期 0 % 正確 |
 # | 編碼器的圖畫出了全部 | 不完全對：沒有 dropout | 2017 年的設定丟棄 0.1 |
-# | 解碼器學會來源的哪一段和正在寫的有關 | 有條件：注意力也會停在不屬於任何一段的詞元上 | 寫日看日 0.67，寫日看年 0.00；停在斜線、開頭、結尾的有 0.33 到 0.77 |
+# | 解碼器學會來源的哪一段和正在寫的有關 | 有條件：注意力也會停在不屬於任何一段的詞元上 | 寫日看日約 0.65，寫日看年 0.00；停在斜線、開頭、結尾的約有 0.35（日）到 0.7（年、月） |
 # | 印出來的程式 | 不對（就我們手上的版本）：縮排不見了 | `if` 那裡出現 IndentationError |
 # %% [markdown] lang="en"
 # What none of the documents says, and this lesson needed:

@@ -224,6 +224,8 @@ plots.walking_tiles(4, 4, causal=True)
 #
 # - Type, shape, dtype and device are compared, then values; float64 in means float64 precision out.
 # - Arguments come back unchanged and may be non-contiguous; optional ones come by position or by name.
+# - Any size may be 1, and its axis stays.
+# - Gradients are not judged.
 # - `F.scaled_dot_product_attention`, `nn.MultiheadAttention`, `nn.Transformer…` and the course's own `course_lib` are not allowed in answers; `math` and `torch` are all you need.
 # - Best not to call your other answers: if one is wrong, both lose points.
 # %% [markdown] lang="zh-TW"
@@ -231,6 +233,8 @@ plots.walking_tiles(4, 4, causal=True)
 #
 # - 先比型別、形狀、dtype、裝置，再比數值；輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數可能按位置或按名稱給。
+# - 任何大小都可能是 1，那個軸也要留著。
+# - 不看梯度。
 # - 答案裡不能用 `F.scaled_dot_product_attention`、`nn.MultiheadAttention`、`nn.Transformer…`，也不能用課程自己的 `course_lib`；有 `math` 和 `torch` 就夠了。
 # - 最好不要呼叫其他練習的函式：那個函式錯了，這一題也會跟著錯。
 # %% [markdown] lang="en"
@@ -265,7 +269,7 @@ def online_softmax(running_max: Tensor, running_sum: Tensor, scores: Tensor) -> 
 
     Judged: blocks that lie higher, lower, at the start; one score at a time; one row (`...` empty); -inf here
     and there and everywhere; scores near +-900 in float64; float16 scores; non-contiguous scores.
-    The state given stays unchanged.
+    The state given stays unchanged. Gradients are not judged.
     """
     ### BEGIN SOLUTION
     new_max = torch.maximum(running_max, scores.amax(dim=-1))  # float32 with float16 gives float32
@@ -359,7 +363,7 @@ def merge_blocks(out_a: Tensor, lse_a: Tensor, out_b: Tensor, lse_b: Tensor) -> 
         (out, lse): [..., N, d_v] and [..., N], over the keys of both. 0 and -inf where neither has seen a key.
 
     Judged: with and without leading dimensions; one query; uneven shares; one side or both empty;
-    lse near +-1000 (float64); non-contiguous inputs.
+    lse near +-1000 (float64); non-contiguous inputs. Gradients are not judged.
     """
     ### BEGIN SOLUTION
     lse = torch.logaddexp(lse_a, lse_b)
@@ -451,14 +455,14 @@ print(f"in one piece: output {attend_over(five, worth)[0].item():.10f}")
 # - **Memory is measured.** In five cases no tensor that you make, and no sum of those alive at one time, may exceed $NM/2$ entries; a Boolean mask counts too. Three are long; the fourth has blocks of 4 keys, where tiles much wider than `block_size` show; the last has 3 queries and 4096 keys of one number each: one query against all keys at once is too much there, and so are copies of all of $K$ and $V$. The meter sees torch only, so `.numpy()` and `.tolist()` are not allowed.
 # - **Half precision**: convert to float32 *before the first product*, round the output at the end. lse comes back in float32 and is judged to float32's accuracy; the output may be off by at most twice the error of the plain formula in the same dtype.
 #
-# No gradients here: the backward pass is the next exercise.
+# Gradients are not judged: the backward pass is the next exercise.
 # %% [markdown] lang="zh-TW"
 # 還有兩個要求：
 #
 # - **會量記憶體。** 有五種情況，你造出的任何張量，以及同時存在的總和，都不能超過 $NM/2$ 個元素；布林遮罩也算。其中三種是長序列；第四種每個區塊只有 4 個鍵，區塊做得遠比 `block_size` 寬就看得出來；最後一種有 3 個查詢、4096 個鍵，每個鍵只有一個數：一個查詢一次對上所有的鍵就太多了，把 $K$、$V$ 整個複製一份也太多。量測只看得到 torch，所以不能用 `.numpy()` 和 `.tolist()`。
 # - **半精度**：**第一次相乘之前**就轉成 float32，輸出最後才轉回去。lse 以 float32 回傳，要有 float32 的精度；輸出的誤差最多是同 dtype 直接套公式的兩倍。
 #
-# 這裡不需要梯度，反向傳播是下一題。
+# 不看梯度：反向傳播是下一題。
 # %% exercise="flash_forward"
 def flash_forward(q: Tensor, k: Tensor, v: Tensor, block_size: int, is_causal: bool = False) -> tuple[Tensor, Tensor]:
     """Exact attention softmax(q kᵀ / √d_k) v that never holds the [N, M] matrix.
@@ -478,7 +482,7 @@ def flash_forward(q: Tensor, k: Tensor, v: Tensor, block_size: int, is_causal: b
     Judged: blocks that do and do not divide, one block, blocks of one key, one query; causal with N = M,
     N < M, N > M; the largest score first, last, nowhere; scores near +-800 and hidden ones far above
     (float64); float16 and bfloat16; non-contiguous inputs; memory: at most N·M/2 entries in any tensor
-    made and in all alive together.
+    made and in all alive together. Gradients are not judged.
     """
     ### BEGIN SOLUTION
     dtype = torch.promote_types(q.dtype, torch.float32)
@@ -675,6 +679,7 @@ def flash_backward(
 
     Judged: the same situations as flash_forward, memory included (at most N·M/2 entries in any tensor
     made and in all alive together). Half precision is computed in float32 and rounded at the end.
+    Gradients of the results are not judged.
     No torch.autograd, no .backward(), none of torch.func's derivatives.
     """
     ### BEGIN SOLUTION

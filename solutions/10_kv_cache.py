@@ -208,6 +208,8 @@ print(f"weights {[round(w, 2) for w in weights.tolist()]}, output {weights @ val
 #
 # - Type, shape, dtype and device, then values. float64 in means float64 precision out; a Python `int` must be exact.
 # - The arguments come back unchanged, lists and what is in them included. They may be non-contiguous and may come by name.
+# - Any size may be 1, and its axis stays.
+# - Gradients are not judged.
 # - Best not to call your other answers: if one is wrong, both lose points. `math` and `torch` are all you need.
 # - Calling `course_lib`'s version ends the credit of that exercise. For the two attention exercises, `F.scaled_dot_product_attention` and `nn.MultiheadAttention` are not allowed.
 # %% [markdown] lang="zh-TW"
@@ -215,6 +217,8 @@ print(f"weights {[round(w, 2) for w in weights.tolist()]}, output {weights @ val
 #
 # - 先看型別、形狀、dtype、裝置，再看數值。輸入是 float64，就要有 float64 的精度；Python 的 `int` 必須完全正確。
 # - 引數不可被改動，串列和裡面的東西也是。它們在記憶體中不一定連續，也可能按名稱給。
+# - 任何大小都可能是 1，那個軸也要留著。
+# - 不看梯度。
 # - 最好不要呼叫其他儲存格的函式：那個錯了，這一題也會跟著錯。用 `math` 和 `torch` 就夠了。
 # - 呼叫 `course_lib` 的版本，該練習就不再給分。兩題注意力的練習，不可使用 `F.scaled_dot_product_attention` 和 `nn.MultiheadAttention`。
 # %% [markdown] lang="en"
@@ -244,6 +248,8 @@ def append_kv(
     Returns:
         A new list as long as cache. Entry `layer` holds the old tokens and then the new ones; the others are
         as they were. dtype kept. cache and all tensors stay unchanged.
+
+    Gradients are not judged.
     """
     ### BEGIN SOLUTION
     if cache[layer] is None:
@@ -319,6 +325,8 @@ def decode_step(
 
     Raises:
         ValueError: if t >= L.
+
+    Gradients are not judged.
     """
     ### BEGIN SOLUTION
     t = 0 if cache is None else cache[0].shape[2]
@@ -363,7 +371,7 @@ for flag in (True, False):
 # %% [markdown] lang="zh-TW"
 # ## 6. 一次好幾個詞元：提示
 #
-# $N$ 個詞元的提示，可以用一次帶因果遮罩的計算全部讀完，這叫*預填*（prefill）。可是一次算完就有 $N\times N$ 個分數。所以長的提示會切成一塊一塊：每一塊先接上自己的鍵和值，再讓這一塊的查詢去看快取和自己這塊。
+# $N$ 個詞元的提示，可以用一次帶因果遮罩的計算全部讀完，這叫**預填**（prefill）。可是一次算完就有 $N\times N$ 個分數。所以長的提示會切成一塊一塊：每一塊先接上自己的鍵和值，再讓這一塊的查詢去看快取和自己這塊。
 #
 # 這時又需要遮罩了。從 $s$ 開始的一塊，第 $i$ 個詞元站在位置 $s+i$，看得到鍵 $0,\dots,s+i$。例如快取有 4 個、一塊 3 個：
 # %%
@@ -377,13 +385,13 @@ ax = plots.heat_map(chunk_mask, rows=["q 4", "q 5", "q 6"], columns=[f"k {j}" fo
 #
 # The layer of `decode_step` reads a whole prompt from an empty cache, with the scores of at most `chunk_size` queries at a time. The result must equal one causal pass: all $N$ outputs, and the full cache. Positions run on from chunk to chunk; the last chunk may be shorter. $N>L$: a `ValueError`.
 #
-# **Memory is metered** in one case: $N=512$, chunks of 16. No tensor you make, nor all that are alive at one moment together, may have more than $N^2/2$ entries. An $N\times N$ mask counts too, even if you only take slices of it; $K$ and $V$ of all $N$ at once are small and may be made so. The meter sees torch only: `.numpy()` and `.tolist()` are not allowed. Chunks smaller than `chunk_size` are fine.
+# **Memory is metered** in two cases: $N=512$ in chunks of 16, and $N=256$ in chunks of 4. No tensor you make, nor all that are alive at one moment together, may have more than $N^2/2$ entries. An $N\times N$ mask counts too, even if you only take slices of it; $K$ and $V$ of all $N$ at once are small and may be made so. The meter sees torch only: `.numpy()` and `.tolist()` are not allowed. Chunks smaller than `chunk_size` are fine.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `prefill_in_chunks` · 難度 4／5 · 25 分鐘 · 滿分 4 分
 #
 # 讓 `decode_step` 的那一層從空的快取開始，讀完整個提示，一次最多算 `chunk_size` 個查詢的分數。結果要等於一次算完的因果注意力：全部 $N$ 個輸出，加上完整的快取。位置一塊接一塊地數下去；最後一塊可以比較短。$N>L$ 時要 raise `ValueError`。
 #
-# 其中一種情況會**量記憶體**：$N=512$，一塊 16 個。你造出的任何一個張量，以及同一時刻存在的全部加起來，都不能超過 $N^2/2$ 個元素。$N\times N$ 的遮罩也算，就算只取其中一塊；全部的 $K$、$V$ 不大，一次算完沒關係。量測只看得到 torch，不能用 `.numpy()` 和 `.tolist()`。一塊比 `chunk_size` 小也可以。
+# 其中兩種情況會**量記憶體**：$N=512$，一塊 16 個；以及 $N=256$，一塊 4 個。你造出的任何一個張量，以及同一時刻存在的全部加起來，都不能超過 $N^2/2$ 個元素。$N\times N$ 的遮罩也算，就算只取其中一塊；全部的 $K$、$V$ 不大，一次算完沒關係。量測只看得到 torch，不能用 `.numpy()` 和 `.tolist()`。一塊比 `chunk_size` 小也可以。
 # %% exercise="prefill_in_chunks"
 def prefill_in_chunks(
     tokens: Tensor,
@@ -409,6 +417,8 @@ def prefill_in_chunks(
 
     Raises:
         ValueError: if N > L, the number of positions.
+
+    Gradients are not judged.
     """
     ### BEGIN SOLUTION
     N = tokens.shape[1]
@@ -566,7 +576,7 @@ print("counted", size_of(2, 6, 3, 8, 2, 128, torch.float32), "measured", measure
 # %% [markdown] lang="zh-TW"
 # ## 8. 好處：運算次數
 #
-# $a\times b$ 乘 $b\times c$ 要 $2abc$ 次運算：每一組都是一次乘、一次加。一層注意力產生第 $n$ 個詞元，有快取時：
+# $a\times b$ 的矩陣乘 $b\times c$ 的矩陣，要 $2abc$ 次運算：每一組都是一次乘、一次加。一層注意力產生第 $n$ 個詞元，有快取時：
 #
 # - 四個投影，都只有一列，$[1,d]\times[d,d]$：$4\cdot2d^2=8d^2$
 # - 分數，每個頭 $[1,d_k]\times[d_k,n]$；$h$ 個頭合計 $2nd$
@@ -612,11 +622,11 @@ check("decode_flops", decode_flops)
 # %% [markdown] lang="en"
 # So without a cache a step costs $n\,(8d^2+4nd)$, with one $8d^2+4nd$: exactly $n$ times less. Look at the term that belongs to attention proper: $4n^2d$ became $4nd$. **That** is the article's $O(n^2)\to O(n)$.
 #
-# But it is not the whole step. The whole layer, with its feed-forward network ($2\cdot2\cdot4d^2=16d^2$), costs $24d^2+4nd$ with a cache. At GPT-2's $d=768$ the second term would catch up at $n=6d=4608$; GPT-2's table ends at 1024 positions. So in every text it can read, the term in $n$ adds at most 22% to a step with a cache; without one the step costs $n$ times as much. In practice $O(n)$ became nearly $O(1)$.
+# But it is not the whole step. The whole layer, with its feed-forward network ($2\cdot2\cdot4d^2=16d^2$), costs $24d^2+4nd$ with a cache. At GPT-2's $d=768$ the second term would catch up at $n=6d=4608$; GPT-2's table ends at 1024 positions. So in every text it can read, the term in $n$ adds at most 22 % to a step with a cache; without one the step costs $n$ times as much. In practice $O(n)$ became nearly $O(1)$.
 # %% [markdown] lang="zh-TW"
 # 所以沒有快取時，一步要 $n\,(8d^2+4nd)$；有快取時是 $8d^2+4nd$，剛好是 $n$ 分之一。看屬於注意力本身的那一項：$4n^2d$ 變成 $4nd$。文章說的 $O(n^2)\to O(n)$，指的是**這一項**。
 #
-# 但一步不只這些。整層加上前饋網路（$2\cdot2\cdot4d^2=16d^2$），有快取時是 $24d^2+4nd$。GPT-2 的 $d=768$，第二項要到 $n=6d=4608$ 才追上第一項，可是 GPT-2 只有 1024 個位置。所以在它讀得到的長度裡，有快取的一步頂多因為 $n$ 多出 22%；沒有快取，則是它的 $n$ 倍。實際上，就是從 $O(n)$ 變成幾乎 $O(1)$。
+# 但一步不只這些。整層加上前饋網路（$2\cdot2\cdot4d^2=16d^2$），有快取時是 $24d^2+4nd$。GPT-2 的 $d=768$，第二項要到 $n=6d=4608$ 才追上第一項，可是 GPT-2 只有 1024 個位置。所以在它讀得到的長度裡，有快取的一步頂多因為 $n$ 多出 22 %；沒有快取，則是它的 $n$ 倍。實際上，就是從 $O(n)$ 變成幾乎 $O(1)$。
 # %% tags=["experiment"]
 flops = use("decode_flops", decode_flops)
 
@@ -688,7 +698,7 @@ print(f"at n = 1000: 1000 times fewer operations, {without_seconds[3] / with_sec
 # %% [markdown] lang="zh-TW"
 # 有兩件事值得注意。沒有快取時，$n$ 夠大之後，秒數至少和 $n$ 成正比地增加；有快取時，增加得慢多了。
 #
-# 另外，秒數省下的倍數遠小於 $n$。只有一列的一步，是拿一個*向量*去乘每個矩陣：所有權重都得從記憶體搬來，每個數只做兩次運算。這一步等的是記憶體，不是算術。所以伺服器會同時寫很多段文字，而快取變小（GQA）也能讓它們變快。
+# 另外，秒數省下的倍數遠小於 $n$。只有一列的一步，是拿一個**向量**去乘每個矩陣：所有權重都得從記憶體搬來，每個數只做兩次運算。這一步等的是記憶體，不是算術。所以伺服器會同時寫很多段文字，而快取變小（GQA）也能讓它們變快。
 # %% [markdown] lang="en"
 # ## 9. Which token? Sampling
 #
@@ -701,7 +711,7 @@ print(f"at n = 1000: 1000 times fewer operations, {without_seconds[3] / with_sec
 # %% [markdown] lang="zh-TW"
 # ## 9. 選哪個詞元？取樣
 #
-# 一步的結尾是 logits：每個詞元一個數。*貪婪*的做法永遠取最大的。通常則是用抽的：從 $\mathrm{softmax}(\text{logits}/\tau)$ 抽，$\tau$ 是溫度（第 03 課），並且先切掉不太可能的尾巴：
+# 一步的結尾是 logits：每個詞元一個數。**貪婪**的做法永遠取最大的。通常則是用抽的：從 $\mathrm{softmax}(\text{logits}/\tau)$ 抽，$\tau$ 是溫度（第 03 課），並且先切掉不太可能的尾巴：
 #
 # - **top-k**：留下最可能的 $k$ 個詞元；
 # - **top-p**（核心取樣）：從最可能的留起，機率總和一達到 $p$ 就停。
@@ -726,7 +736,7 @@ ax = plots.bars([f"token {i}" for i in range(5)], spread, "probability in %, rou
 # - top-k，$k=2$：留下詞元 0 和 1，$0.61/0.91=0.67$ 與 $0.33$。
 # - top-p，$p=0.92$：從最可能的往下加，0.61、0.91，再加上詞元 4 是 0.95。它跨過了 $p$，要留；詞元 3 和 2 丟掉。
 #
-# 抽的時候，取一個介於 0 和 1 的 $u$，從編號 0 開始走，停在第一個累積機率超過 $u$ 的編號。例如 top-k、$u=0.7$：走過詞元 0 是 0.67，走過詞元 1 是 1，所以抽到詞元 1。
+# 抽的時候，取一個介於 0 和 1 之間的 $u$，從編號 0 開始走，停在第一個累積機率超過 $u$ 的編號。例如 top-k、$u=0.7$：走過詞元 0 是 0.67，走過詞元 1 是 1，所以抽到詞元 1。
 # %% [markdown] lang="en"
 # ### Exercise `sample_top_k` · difficulty 3 of 5 · 15 minutes · 2 points
 #
@@ -830,7 +840,7 @@ print(f"shares differ from the renormalised softmax by at most {exact_gap:.3f}")
 # %% [markdown] lang="en"
 # ## 10. What to remember
 #
-# 1. Kept are keys and values, a pair for each token, layer and key–value head. Old queries are never asked again.
+# 1. What is kept: keys and values, a pair for each token, layer and key–value head. Old queries are never asked again.
 # 2. It is allowed because attention is causal: what comes later changes nothing before it. Nothing is approximated.
 # 3. Positions go on; each layer has its own cache; one new token needs no mask, a chunk needs one, aligned bottom-right.
 # 4. A step's attention falls from $4n^2d$ to $4nd$, the whole layer from $n(24d^2+4nd)$ to $24d^2+4nd$.
@@ -878,7 +888,7 @@ check("10_q1", answer_10_q1)
 # | claim | verdict | what this lesson found |
 # |---|---|---|
 # | The cache avoids computing old keys and values again | true, for causal attention | GPT-2's shape: the same 6 tokens, logits within 3·10⁻⁶; with both sides visible four more tokens change the first five outputs by 0.005 |
-# | It turns $O(n^2)$ a step into $O(n)$ | true with a condition: only attention's term is counted | $4n^2d\to4nd$; the whole layer from 512 to 1024: 2.20 × without, 1.10 × with; on the clock, 512 to 1000 2.2 to 2.5 × and 1.1 to 1.5 × |
+# | It turns $O(n^2)$ a step into $O(n)$ | true with a condition: only attention's term is counted | $4n^2d\to4nd$; the whole layer from 512 to 1024: 2.20 × without, 1.10 × with; on the clock, from 512 to 1000: 2.2 to 3.2 × without, 1 to 1.5 × with |
 # %% [markdown] lang="zh-TW"
 # ## 12. 文件怎麼說，你量到什麼
 #
@@ -887,7 +897,7 @@ check("10_q1", answer_10_q1)
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
 # | 快取避免重複計算舊的鍵和值 | 對，前提是因果注意力 | GPT-2 的形狀：同樣的 6 個詞元，logits 相差不到 3·10⁻⁶；兩邊都看得到的話，多四個詞元就讓前五個輸出改變 0.005 |
-# | 每步從 $O(n^2)$ 降為 $O(n)$ | 有條件：只算注意力那一項 | $4n^2d\to4nd$；整層從 512 到 1024：沒有快取 2.20 倍，有快取 1.10 倍；用時鐘量 512 到 1000：2.2 到 2.5 倍與 1.1 到 1.5 倍 |
+# | 每步從 $O(n^2)$ 降為 $O(n)$ | 有條件：只算注意力那一項 | $4n^2d\to4nd$；整層從 512 到 1024：沒有快取 2.20 倍，有快取 1.10 倍；用時鐘量，從 512 到 1000：沒有快取 2.2 到 3.2 倍，有快取 1 到 1.5 倍 |
 # %% [markdown] lang="en"
 # What none of the documents says, and this lesson needed:
 #

@@ -163,6 +163,7 @@ for name, family in (
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name. Global settings stay as they are.
+# - Any size may be 1, and its axis stays.
 # - Best not to call your other answers: if one is wrong, both lose points. `math`, `torch`, `nn` and `F` are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise.
 # %% [markdown] lang="zh-TW"
@@ -170,6 +171,7 @@ for name, family in (
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。全域設定也請保持原樣。
+# - 任何大小都可能是 1，那個軸也要留著。
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。用 `math`、`torch`、`nn` 和 `F` 就夠了。
 # - 呼叫 `course_lib` 裡課程自己的版本，該練習就不再給分。
 # %% [markdown] lang="en"

@@ -7,7 +7,7 @@
 #
 # We test what some common teaching texts say; "the article" is one of them.
 #
-# **You need** lessons 01, 03 and 07. **Time**: about two and a half hours, 110 minutes of them for the exercises and the question. Three cells train, 10 to 60 seconds each, depending on the machine.
+# **You need** lessons 01, 03 and 07. **Time**: about two and a half hours, 110 minutes of them for the exercises and the question. Three cells train, a few seconds to a minute each, depending on the machine.
 #
 # | exercise | difficulty (of 5) | minutes | points |
 # |---|---|---|---|
@@ -27,7 +27,7 @@
 #
 # 這一課提到的「文章」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
-# **先備知識**：第 01、03、07 課。**時間**：約兩個半小時，其中練習和選擇題 110 分鐘。有三格要訓練，每格 10 到 60 秒，看機器而定。
+# **先備知識**：第 01、03、07 課。**時間**：約兩個半小時，其中練習和選擇題 110 分鐘。有三格要訓練，每格幾秒到一分鐘，看機器而定。
 #
 # | 練習 | 難度（滿分 5） | 分鐘 | 滿分 |
 # |---|---|---|---|
@@ -140,7 +140,7 @@ for ax, title, matrix in zip(
 #
 # $$S_i = S_{i-1} + \varphi(k_i)^{\top} v_i,\qquad z_i = z_{i-1} + \varphi(k_i),\qquad \mathrm{out}_i = \frac{\varphi(q_i)\,S_i}{\varphi(q_i)\cdot z_i}$$
 #
-# A state, an update, an output: that is the RNN of lesson 01, with a matrix $S$ for its state and no tanh. **The circle is closed**, with one difference that matters: this RNN can also be computed side by side.
+# A state, an update, an output: that is the RNN of lesson 01, with a matrix $S$ for its state and no tanh. **The circle is closed**, with one difference that matters: this RNN can also be computed in parallel.
 # %% [markdown] lang="zh-TW"
 # 因果時，總和只到 $j \le i$。每來一個詞元就多一項，所以兩個總和都可以一路帶著走：
 #
@@ -178,8 +178,8 @@ for ax, title, matrix in zip(
 #
 # - The result's type, shape, dtype and device, then its values. float64 in means float64 precision out.
 # - The arguments must come back unchanged; they may be non-contiguous, and optional ones may come by position or by name.
-# - Sizes may be 1, and height and width, N and M, keys and values differ.
-# - Gradients flow back to every float input of `linear_attention`, `state_space_scan` and `classify_digits`.
+# - Any size may be 1, and its axis stays; height and width, N and M, keys and values may differ.
+# - Gradients flow back to every float input of all exercises but the mask.
 # - Best not to call your other answers: if one is wrong, both lose points. `torch` and `F` are all you need.
 # - Calling the course's own version in `course_lib` ends the credit of that exercise; so does `F.scaled_dot_product_attention`.
 # %% [markdown] lang="zh-TW"
@@ -187,8 +187,8 @@ for ax, title, matrix in zip(
 #
 # - 先看回傳值的型別、形狀、dtype、裝置，再看數值。輸入是 float64，結果就要有 float64 的精度。
 # - 引數不可被改動；它們在記憶體中不一定連續；有預設值的引數，可能按位置或按名稱給。
-# - 各種大小都可能是 1；高與寬、N 與 M、鍵與值的維度可以不同。
-# - `linear_attention`、`state_space_scan`、`classify_digits` 的梯度要傳得回每一個浮點數輸入。
+# - 任何大小都可能是 1，那個軸也要留著；高與寬、N 與 M、鍵與值的維度可以不同。
+# - 除了遮罩那一題，每一題的梯度都要傳得回每一個浮點數輸入。
 # - 最好不要呼叫其他儲存格的函式：那個函式錯了，這一題也會跟著錯。用 `torch` 和 `F` 就夠了。
 # - 呼叫 `course_lib` 裡課程自己的版本，或 `F.scaled_dot_product_attention`，該練習就不再給分。
 # %% [markdown] lang="en"
@@ -274,7 +274,7 @@ def linear_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, is_causa
         [B, h, N, d_v]. Without is_causal in time and memory N + M: no [N, M] matrix.
 
     Judged: N different from M, causal, a single key; 1024 queries and 900 keys under the meter; float64 with entries up to
-    10; gradients with respect to q, k and v, causal and not; inputs left unchanged, contiguous or not.
+    10, causal and not; gradients with respect to q, k and v, causal and not; inputs left unchanged, contiguous or not.
     """
     ### BEGIN SOLUTION
     f_q, f_k = F.elu(q) + 1, F.elu(k) + 1
@@ -318,8 +318,8 @@ def linear_attention_step(
     Returns:
         (out, (S, z)): the output [B, h, d_v] and the state after this token.
 
-    Judged: the first token, a later one, one after 200 others; d_k different from d_v and equal to it; float64; inputs and
-    state left unchanged, contiguous or not.
+    Judged: the first token, a later one, one after 200 others; d_k different from d_v and equal to it; one head; float64;
+    gradients with respect to q, k, v and the state; inputs and state left unchanged, contiguous or not.
     """
     ### BEGIN SOLUTION
     f_q, f_k = F.elu(q) + 1, F.elu(k) + 1
@@ -397,13 +397,13 @@ for name, rows in {"φ(k)": F.elu(keys[0, 0]) + 1, "k": keys[0, 0]}.items():
 
 
 # %% [markdown] lang="en"
-# Chance is 0.1. Two things go wrong. **Overlap:** $\varphi$ makes every entry positive, so any two keys point almost the same way (cosine 0.69), and the facts drown each other: 0.44 of 8 are recalled. That is no lack of room, for the same $32 \times 10$ numbers filled with plain $k$ recall 0.99.
+# Chance is 0.1. Two things go wrong. **Overlap:** $\varphi$ makes every entry positive, so any two keys point much the same way (mean cosine 0.69), and the facts drown each other: of 8, a share of 0.44 is recalled. That is no lack of room, for the same $32 \times 10$ numbers filled with plain $k$ recall 0.99.
 #
 # **Size:** the plain state falls as well, later: 0.92 of 32 facts, 0.53 of 128, 0.27 of 512. The softmax keeps the keys apart and pays for it with a cache that grows. Feature maps that are trained can mend the first loss; the second stays, for any state of fixed size.
 # %% [markdown] lang="zh-TW"
-# 亂猜是 0.1。有兩件事出了問題。**重疊**：$\varphi$ 讓每個元素都變成正的，任兩個鍵的方向都差不多（餘弦 0.69），事實互相淹沒：8 件只記得 0.44。這不是空間不夠，因為同樣的 $32 \times 10$ 個數，改用原本的 $k$ 寫入，就記得 0.99。
+# 亂猜是 0.1。有兩件事出了問題。**重疊**：$\varphi$ 讓每個元素都變成正的，任兩個鍵都大致朝同一邊（餘弦平均 0.69），事實互相淹沒：存 8 件，答對的比例只有 0.44。這不是空間不夠，因為同樣的 $32 \times 10$ 個數，改用原本的 $k$ 寫入，就有 0.99。
 #
-# **大小**：用 $k$ 的狀態也會下降，只是晚一點：32 件記得 0.92，128 件 0.53，512 件 0.27。softmax 把每個鍵分得清清楚楚，代價是快取一直變大。訓練過的 $\varphi$ 可以改善第一種損失；第二種則是任何大小固定的狀態都有的。
+# **大小**：用 $k$ 的狀態也會下降，只是晚一點：32 件答對 0.92，128 件 0.53，512 件 0.27。softmax 把每個鍵分得清清楚楚，代價是快取一直變大。訓練過的 $\varphi$ 可以改善第一種損失；第二種則是任何大小固定的狀態都有的。
 # %% [markdown] lang="en"
 # ### Exercise `state_space_scan` · difficulty 3 of 5 · 20 minutes · 3 points
 #
@@ -592,7 +592,7 @@ def patchify(images: torch.Tensor, patch: int) -> torch.Tensor:
         ValueError: if H or W is not a multiple of p.
 
     Judged: wide, high and square images, one colour and several, a single patch, patches of one pixel; H, W, or both no
-    multiple of p (even where H·W is one of p·p); float64; inputs left unchanged, contiguous or not.
+    multiple of p (even where H·W is one of p·p); float64; gradients; inputs left unchanged, contiguous or not.
     """
     ### BEGIN SOLUTION
     B, C, H, W = images.shape
@@ -607,7 +607,7 @@ def patchify(images: torch.Tensor, patch: int) -> torch.Tensor:
 # %%
 check("patchify", patchify)
 # %% [markdown] lang="en"
-# scikit-learn brings 1797 handwritten digits of 8 × 8 pixels. Here is one, whole and as the four tokens that the model below will read.
+# scikit-learn comes with 1797 handwritten digits of 8 × 8 pixels. Here is one, whole and as the four tokens that the model below will read.
 # %% [markdown] lang="zh-TW"
 # scikit-learn 附有 1797 個手寫數字，每個 8 × 8 像素。下面是其中一個：完整的樣子，以及模型要讀的四個詞元。
 # %% tags=["experiment"]
@@ -670,7 +670,7 @@ def classify_digits(
     Returns:
         Logits [B, 10].
 
-    Judged: wide, high and square images; zero to three layers; float64; gradients with respect to every float input;
+    Judged: wide, high and square images; one image of one pixel; zero to three layers; float64; gradients with respect to every float input;
     inputs left unchanged, contiguous or not.
     """
     ### BEGIN SOLUTION
@@ -689,13 +689,13 @@ check("classify_digits", classify_digits)
 # %% [markdown] lang="en"
 # ### It learns to read digits
 #
-# Two layers, width 64, patches of 4 × 4: five tokens an image, the class token included. One fifth of the digits is held out. Training takes about ten seconds on a quiet computer, up to a minute on a busy one. The old test of the trade: is it ≥ 97 % right on digits it has never seen?
+# Two layers, width 64, patches of 4 × 4: five tokens an image, the class token included. One fifth of the digits is held out. Training takes a few seconds on a quiet computer, up to a minute on a busy one. The old test of the trade: is it ≥ 97 % right on digits it has never seen?
 #
 # Afterwards the trained weights go through *your* `classify_digits`. Are the logits the same?
 # %% [markdown] lang="zh-TW"
 # ### 它學會了認數字
 #
-# 兩層、寬度 64、圖塊 4 × 4：連同分類詞元，一張圖五個詞元。五分之一的數字留著不給它看。電腦空閒時訓練大約十秒，忙的時候要到一分鐘。老問題：對沒看過的數字，正確率有沒有 97 % 以上？
+# 兩層、寬度 64、圖塊 4 × 4：連同分類詞元，一張圖五個詞元。五分之一的數字留著不給它看。電腦空閒時訓練只要幾秒，忙的時候要到一分鐘。老問題：對沒看過的數字，正確率有沒有 97 % 以上？
 #
 # 之後再把訓練好的權重交給**你的** `classify_digits`。logits 會一樣嗎？
 # %% tags=["experiment"]

@@ -37,6 +37,7 @@ def draw_far_step(draw: Draw, d_in: int, d_h: int) -> tuple[Tensor, ...]:
     return x_t, h_prev, W_X, W_H, sign * draw.uniform(110.0, 150.0, *b.shape)
 
 
+ALL_ONE = both("a batch of one, d_in = d_h = 1", "批次只有一個，d_in = d_h = 1")
 FAR_FROM_ZERO = both("sums beyond ±100 inside the activation", "激勵函數裡的總和超過 ±100")
 
 
@@ -264,6 +265,7 @@ exercise(
             both("two leading dimensions", "前面有兩個維度"),
             lambda d: draw_step(d, 2, 3, d_in=2, d_h=5),
         ),
+        Case("ones", ALL_ONE, lambda d: draw_step(d, 1, d_in=1, d_h=1), 0.5, trap=True),
         Case("far", FAR_FROM_ZERO, lambda d: draw_far_step(d, 2, 4), trap=True),
         noncontiguous(lambda d: draw_step(d, 4, d_in=3, d_h=3)),
         float64(lambda d: draw_step(d, 2, d_in=3, d_h=4)),
@@ -599,6 +601,7 @@ exercise(
 
 
 def gradient_through_time(H: Tensor, W_H: Tensor) -> Tensor:
+    """Spectral norms of ∂h_T/∂h_t, for every t. Gradients are not judged."""
     J = torch.eye(H.shape[1], dtype=H.dtype, device=H.device)
     norms = [torch.linalg.matrix_norm(J, ord=2)]
     for h in H[1:].flip(0):  # h_T, …, h_2
@@ -911,6 +914,7 @@ exercise(
         Case(
             "deep_batch", both("two leading dimensions", "前面有兩個維度"), lambda d: draw_lstm(d, 2, 3, d_in=5, d_h=3)
         ),
+        Case("ones", ALL_ONE, lambda d: draw_lstm(d, 1, d_in=1, d_h=1), 0.5, trap=True),
         Case("far", FAR_FROM_ZERO, draw_far_lstm, trap=True),
         noncontiguous(lambda d: draw_lstm(d, 3, d_in=2, d_h=4)),
         float64(lambda d: draw_lstm(d, 2, d_in=3, d_h=3)),

@@ -48,6 +48,13 @@ exercise(
         Case(
             "batch", both("a batch of sequences", "一個批次的序列"), lambda d: draw_projection(d, 5, 3, 6, 2, 3, 4), 2
         ),
+        Case(
+            "ones",
+            both("one word in a batch of one, all other sizes 1 too", "批次只有一個、序列只有一個詞，其餘大小也都是 1"),
+            lambda d: draw_projection(d, 1, 1, 1, 1, 1),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_projection(d, 6, 4, 5, 3, 2)),
         float64(lambda d: draw_projection(d, 4, 2, 3, 2, 5)),
         gradients(lambda d: draw_projection(d, 3, 4, 2, 2, 5)),
@@ -314,6 +321,14 @@ exercise(
             1.5,
             trap=True,
         ),
+        Case(
+            "ones",
+            # Several keys: with one alone, any weights will do.
+            both("vectors of one number: d_k = d_v = 1", "向量只有一個數：d_k = d_v = 1"),
+            lambda d: draw_lookup(d, 5, 1, 1),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_lookup(d, 3, 5, 4)),
         float64(lambda d: draw_lookup(d, 6, 4, 5)),
         gradients(lambda d: draw_lookup(d, 5, 3, 2)),
@@ -484,6 +499,13 @@ exercise(
             both("scores near −200 and near +200 in one row", "同一列裡有約 −200 與約 +200 的分數"),
             draw_wide_queries_and_keys,
             1.5,
+            trap=True,
+        ),
+        Case(
+            "ones",
+            both("one query, one key, a batch of one, d_k = 1", "一個查詢、一個鍵，批次只有一個，d_k = 1"),
+            lambda d: draw_queries_and_keys(d, 1, 1, 1, 1),
+            0.5,
             trap=True,
         ),
         noncontiguous(lambda d: draw_queries_and_keys(d, 3, 4, 5, 2)),
@@ -668,6 +690,13 @@ exercise(
             1.5,
             trap=True,
         ),
+        Case(
+            "ones",
+            both("one word in a batch of one, all other sizes 1 too", "批次只有一個、序列只有一個詞，其餘大小也都是 1"),
+            lambda d: draw_self_attention(d, 1, 1, 1, 1, 1),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_self_attention(d, 4, 2, 3, 2, 5)),
         float64(lambda d: draw_self_attention(d, 5, 4, 2, 2, 3)),
         gradients(lambda d: draw_self_attention(d, 3, 2, 4, 2, 5)),
@@ -797,6 +826,7 @@ exercise(
 
 
 def permutation_gap(f: Callable[[Tensor], Tensor], X: Tensor, perm: Tensor) -> Tensor:
+    """The largest |f(X[perm]) − f(X)[perm]|. Gradients are not judged."""
     return (f(X[perm]) - f(X)[perm]).abs().max()
 
 

@@ -86,6 +86,7 @@ exercise(
         ),
         noncontiguous(lambda d: draw_pairs(d, 4, 6)),
         float64(lambda d: (*draw_pairs(d, 5, 2, 1.0), 1.5)),
+        gradients(lambda d: draw_pairs(d, 5, 3)),
     ],
     mistakes=[
         Mistake(
@@ -232,14 +233,14 @@ exercise(
         Mistake(
             "theory_from_sample",
             lambda q, k, sigma_q=1.0, sigma_k=1.0: (
-                float(q.shape[-1] * q.var(correction=0) * k.var(correction=0)),
+                (q.shape[-1] * q.var(correction=0) * k.var(correction=0)).item(),
                 sample_variance(q, k),
             ),
             THEORY_FROM_SAMPLE,
         ),
         Mistake(
             "theory_from_unbiased_sample",
-            lambda q, k, sigma_q=1.0, sigma_k=1.0: (float(q.shape[-1] * q.var() * k.var()), sample_variance(q, k)),
+            lambda q, k, sigma_q=1.0, sigma_k=1.0: ((q.shape[-1] * q.var() * k.var()).item(), sample_variance(q, k)),
             THEORY_FROM_SAMPLE,
         ),
         Mistake(
@@ -346,6 +347,13 @@ exercise(
             trap=True,
         ),
         Case("minus_infinity", both("some scores are −inf", "有些分數是 −inf"), draw_minus_infinity, trap=True),
+        Case(
+            "one_score",
+            both("one score in a matrix of shape [1, 1]", "形狀 [1, 1] 的矩陣裡只有一個分數"),
+            lambda d: draw_scores(d, 1.5, 3.0, 1, 1),
+            0.5,
+            trap=True,
+        ),
         *half_precision(lambda d: draw_scores(d, 1.2, 3.0, 4, 5)),
         noncontiguous(lambda d: draw_scores(d, 0.5, 0.8, 2, 3, 4)),
         float64(lambda d: draw_scores(d, 1.5, 3.0, 3, 5)),
@@ -513,8 +521,20 @@ exercise(
             1.5,
             trap=True,
         ),
+        Case(
+            "one_score",
+            both(
+                "one score in a matrix of shape [1, 1]: nothing can change",
+                "形狀 [1, 1] 的矩陣裡只有一個分數：什麼都不會變",
+            ),
+            lambda d: (d.normal(1, 1),),
+            0.5,
+            trap=True,
+            magnitude=1.0,
+        ),
         noncontiguous(lambda d: (d.normal(2, 3, 5), 2.0)),
         float64(lambda d: (d.normal(2, 5), d.number(1.5, 3.0))),
+        gradients(lambda d: (d.normal(2, 4), d.number(1.5, 3.0))),
     ],
     mistakes=[
         Mistake(
@@ -754,7 +774,7 @@ def entropy(p: Tensor) -> Tensor:
 
 
 def plain_entropy(p: Tensor) -> Tensor:
-    return -(p * p.log()).sum(dim=-1)
+    return -(p * p.masked_fill(p == 0, 1.0).log()).sum(dim=-1)
 
 
 def draw_weights(draw: Draw, *shape: int) -> tuple[Tensor]:
@@ -813,9 +833,28 @@ exercise(
             dtype=torch.float64,
             trap=True,
         ),
-        *half_precision(lambda d: draw_weights(d, 4, 5)),
+        Case(
+            "one_weight",
+            both("one weight in a matrix of shape [1, 1]", "形狀 [1, 1] 的矩陣裡只有一個權重"),
+            lambda d: draw_weights(d, 1, 1),
+            0.5,
+            trap=True,
+            magnitude=1.0,
+        ),
+        *[
+            Case(
+                name,
+                both(f"half precision: {name}, some weights exactly 0", f"半精度：{name}，有些權重恰為 0"),
+                lambda d: draw_weights_with_zeros(d, 4, 5),
+                0.5,
+                dtype,
+                trap=True,
+            )
+            for name, dtype in (("float16", torch.float16), ("bfloat16", torch.bfloat16))
+        ],
         noncontiguous(lambda d: draw_weights(d, 2, 3, 4)),
         float64(lambda d: draw_weights_with_zeros(d, 4, 6)),
+        gradients(lambda d: draw_weights(d, 3, 4), 0.5),
     ],
     mistakes=[
         Mistake(
@@ -859,6 +898,14 @@ exercise(
             ),
         ),
         Mistake(
+            "squeezed",
+            lambda p: -torch.xlogy(p, p).sum(dim=-1).squeeze(),
+            both(
+                "For a matrix of one row your result loses its axis. One row in a matrix still makes a vector of length 1.",
+                "矩陣只有一列的時候，你的結果少了一個軸。矩陣裡的一列，也要得到長度為 1 的向量。",
+            ),
+        ),
+        Mistake(
             "p_factor_missing",
             lambda p: -p.log().sum(dim=-1),
             both(
@@ -873,6 +920,15 @@ exercise(
                 "A small number added inside the logarithm avoids NaN, but it also changes every other term; in float64 "
                 "that shows. Treat only the zeros differently.",
                 "在對數裡加一個小數可以避開 NaN，但其他各項也跟著變了，float64 看得出來。只要另外處理 0 就好。",
+            ),
+        ),
+        Mistake(
+            "limit_lost_in_float16",
+            lambda p: -(p * p.clamp(min=1e-12).log()).sum(dim=-1),
+            both(
+                "Right in float32. In float16 the small number that is to stand in for a weight of 0 is itself rounded to "
+                "0, and its logarithm is −inf again: 0 times −inf makes NaN.",
+                "float32 時是對的。在 float16 裡，你拿來代替 0 的那個小數，自己也被捨入成 0，對數又變回 −inf：0 乘以 −inf 就是 NaN。",
             ),
         ),
         Mistake(
@@ -1064,6 +1120,21 @@ exercise(
             lambda d: draw_attention(d, 5, 4, 6, 3, 2),
             0.5,
             torch.float16,
+            trap=True,
+        ),
+        Case(
+            "float16_masked_row",
+            both("half precision: float16, a row with nothing to attend to", "半精度：float16，有一列沒有東西可看"),
+            draw_masked_row,
+            0.5,
+            torch.float16,
+            trap=True,
+        ),
+        Case(
+            "ones",
+            both("one query, one key, a batch of one, d_k = d_v = 1", "一個查詢、一個鍵，批次只有一個，d_k = d_v = 1"),
+            lambda d: draw_attention(d, 1, 1, 1, 1, 1),
+            0.5,
             trap=True,
         ),
         float64(lambda d: draw_attention(d, 4, 5, 3, 6, 2), 0.5),
@@ -1284,6 +1355,17 @@ exercise(
             ),
         ),
         Mistake(
+            "divisor_lost_in_float16",
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                weights_over_at_least(scaled_scores(q, k, temperature), mask, 1e-9), v
+            ),
+            both(
+                "A row with nothing to attend to gives NaN in float16: the small number that is to keep you from dividing by 0 "
+                "is itself rounded to 0 there. In float32 it is not.",
+                "在 float16 裡，整列都被遮住時出現 NaN：你用來避免除以 0 的那個小數，在那裡自己也被捨入成 0。float32 就不會。",
+            ),
+        ),
+        Mistake(
             "temperature_ignored",
             lambda q, k, v, mask=None, temperature=1.0: used(masked_weights(scaled_scores(q, k, 1.0), mask), v),
             both(
@@ -1378,6 +1460,14 @@ exercise(
 def renormalised(weights: Tensor) -> Tensor:
     """Rows divided by their sums, without care for a sum of 0."""
     return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def weights_over_at_least(scores: Tensor, mask: Tensor | None, least: float) -> Tensor:
+    """The weights with a lower limit for the sum that they are divided by."""
+    scores = filled(scores, mask, -math.inf)
+    largest = scores.amax(dim=-1, keepdim=True)
+    e = torch.exp(scores - largest.masked_fill(largest.isinf(), 0.0))
+    return e / e.sum(dim=-1, keepdim=True).clamp(min=least)
 
 
 def exp_weights_of_open(scores: Tensor, mask: Tensor | None) -> Tensor:

@@ -163,6 +163,15 @@ exercise(
             ),
         ),
         Mistake(
+            "squeezed",
+            lambda x, n_heads: split_not_moved(x, n_heads).transpose(1, 2).squeeze(),
+            both(
+                "Where there is one sentence, one head or one column, your result loses that axis. Its shape is [B, h, N, "
+                "d_head], whatever the sizes.",
+                "只有一個句子、一個頭或一行的時候，你的結果少了那個軸。不管大小是多少，形狀都是 [B, h, N, d_head]。",
+            ),
+        ),
+        Mistake(
             "heads_folded_into_batch",
             lambda x, n_heads: split_not_moved(x, n_heads).transpose(1, 2).flatten(0, 1),
             both(
@@ -453,6 +462,17 @@ def draw_module_masked_row(draw: Draw) -> tuple[Any, ...]:
     return *draw_cross(draw, 2, 4, 5, 3, 2), mask
 
 
+def with_an_axis_for_heads(mask: Tensor | None) -> Tensor | None:
+    """Whatever has three axes taken for [B, N, M]."""
+    return mask if mask is None or mask.ndim != 3 else mask.unsqueeze(1)
+
+
+MASK_OF_HEADS = both(
+    "You read a mask of three axes as [B, N, M]. It broadcasts to [B, h, N, M], and broadcasting lines axes up from the "
+    "last one: three axes are [h, N, M].",
+    "你把三個軸的遮罩當成 [B, N, M] 了。它要廣播成 [B, h, N, M]，而廣播是從最後一個軸對齊的：三個軸就是 [h, N, M]。",
+)
+
 exercise(
     name="MultiHeadAttention",
     lesson=LESSON,
@@ -499,6 +519,16 @@ exercise(
             both("a mask [B, h, N, M] that differs from head to head", "每個頭都不同的遮罩 [B, h, N, M]"),
             lambda d: (*draw_cross(d, 2, 3, 4, 2, 3), d.mask(2, 2, 3, 4)),
             1,
+        ),
+        Case(
+            "mask_of_heads",
+            both(
+                "a mask [h, N, M] for all sentences, as many heads as sentences",
+                "所有句子共用的遮罩 [h, N, M]，頭和句子一樣多",
+            ),
+            lambda d: (*draw_cross(d, 2, 4, 3, 2, 2), d.mask(2, 4, 3)),
+            0.5,
+            trap=True,
         ),
         Case("one_head", both("a single head", "只有一個頭"), lambda d: draw_cross(d, 2, 4, 3, 1, 5), 1),
         Case(
@@ -702,6 +732,20 @@ exercise(
                 "The weights are right, but your values are made from the key. What is found by and what is handed over may "
                 "come from two different inputs.",
                 "權重是對的，但你的值是由 key 做出來的。「靠什麼被找到」和「交出什麼」可以來自兩個不同的輸入。",
+            ),
+        ),
+        Mistake(
+            "mask_of_heads_read_as_batch",
+            with_step(weigh=lambda self, scores, mask: masked_weights(scores, with_an_axis_for_heads(mask))),
+            MASK_OF_HEADS,
+        ),
+        Mistake(
+            "squeezed",
+            with_step(results=lambda self, output, weights: (output.squeeze(), weights.squeeze())),
+            both(
+                "With a single head your results lose an axis. A size of 1 is a size like any other: weights have the shape "
+                "[B, h, N, M].",
+                "只有一個頭的時候，你的結果少了一個軸。大小是 1 也要留著：權重的形狀是 [B, h, N, M]。",
             ),
         ),
         Mistake(
@@ -1250,6 +1294,15 @@ def queries_averaged(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
     return weights @ v, weights
 
 
+def with_an_axis_for_groups(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Scores [B, n_kv, h / n_kv, N, M], and only a mask of four axes brought into that form."""
+    q = q.unflatten(1, (k.shape[1], -1))
+    if mask is not None and mask.ndim == 4:
+        mask = mask.unsqueeze(2) if mask.shape[1] == 1 else mask.unflatten(1, q.shape[1:3])
+    weights = masked_weights(q @ k.unsqueeze(2).mT / math.sqrt(q.shape[-1]), mask)
+    return (weights @ v.unsqueeze(2)).flatten(1, 2), weights.flatten(1, 2)
+
+
 def draw_grouped(draw: Draw, B: int, h: int, n_kv: int, N: int, M: int, d_k: int, d_v: int) -> tuple[Tensor, ...]:
     return draw.normal(B, h, N, d_k, std=1.5), draw.normal(B, n_kv, M, d_k, std=1.5), draw.normal(B, n_kv, M, d_v)
 
@@ -1309,6 +1362,13 @@ exercise(
             "mask_per_head",
             both("groups and a mask [B, h, N, M]", "有分組，以及遮罩 [B, h, N, M]"),
             lambda d: (*draw_grouped(d, 2, 4, 2, 3, 5, 2, 3), d.mask(2, 4, 3, 5)),
+        ),
+        Case(
+            "mask_of_heads",
+            both("groups and a mask [h, N, M] for all sentences", "有分組，以及所有句子共用的遮罩 [h, N, M]"),
+            lambda d: (*draw_grouped(d, 4, 4, 2, 3, 5, 3, 2), d.mask(4, 3, 5)),
+            0.5,
+            trap=True,
         ),
         Case(
             "masked_row",
@@ -1487,6 +1547,20 @@ exercise(
             both(
                 "The two results have changed places: first the output, then the weights.",
                 "兩個結果對調了：先輸出，再權重。",
+            ),
+        ),
+        Mistake(
+            "mask_of_heads_read_as_batch",
+            lambda q, k, v, mask=None: right_attention(q, k, v, with_an_axis_for_heads(mask)),
+            MASK_OF_HEADS,
+        ),
+        Mistake(
+            "mask_of_heads_not_grouped",
+            with_an_axis_for_groups,
+            both(
+                "A mask [h, N, M] stops your function: your scores have an axis for the groups and one for the heads inside "
+                "a group, and a mask of three axes has not been brought into that form.",
+                "遇到遮罩 [h, N, M]，你的函式會中斷：你的分數有組的軸，還有組內的頭的軸，三個軸的遮罩卻還沒排成這個樣子。",
             ),
         ),
         Mistake(

@@ -35,6 +35,11 @@ def other_base(draw: Draw) -> float:
     return draw.choice(50.0, 300.0, 1000.0, 500000.0)
 
 
+def any_base(draw: Draw) -> float:
+    """A base that float32 cannot hold: in float64 the rounding of it shows."""
+    return draw.number(50.0, 900.0)
+
+
 def asking(dtype: torch.dtype, draw: Drawing) -> Drawing:
     """The same arguments, and a dtype by name."""
     return lambda source: (draw(source), {"dtype": dtype})
@@ -70,6 +75,9 @@ def draw_named_base(draw: Draw) -> tuple[Any, ...]:
 
 # Powers of which the computer's logarithm is a hair too small: log(1000, 10) = 2.9999999999999996.
 POWERS = [(b**k, b) for b in range(3, 20) for k in range(2, 12) if int(math.log(b**k, b)) < k]
+# And of which it is a hair too large: log(5³, 5) = 3.0000000000000004, so that rounding up gives 5³ − 1 a digit too many.
+BELOW_POWERS = [(b**k - 1, b) for b in range(3, 20) for k in range(2, 12) if math.ceil(math.log(b**k, b)) > k]
+NINES = [k for k in range(16, 26) if int(math.log(10**k - 1, 10)) == k]  # too close to 10**k for a float
 
 
 def by_counting(count: Callable[[int, int], int]) -> Callable[..., Any]:
@@ -119,6 +127,12 @@ DECIMAL_PERIODS = both(
     "你的各位數用了底數，週期卻沒有：那是十進位的週期。",
 )
 
+LOGARITHM_ROUNDED = both(
+    "Next to a power of the base you have a digit too few or too many: a logarithm computed in floating point may come out "
+    "a hair too small or too large. Count with whole numbers only.",
+    "在底數的次方附近，你會少一位或多一位：用浮點數算的對數，可能小了或大了一點點。請只用整數來數。",
+)
+
 exercise(
     name="digit_periods",
     lesson=LESSON,
@@ -146,6 +160,19 @@ exercise(
             "power",
             both("an exact power of the base", "剛好是底數的次方"),
             lambda d: d.choice(*POWERS),
+            trap=True,
+        ),
+        Case(
+            "below_power",
+            both("one below a power of the base", "比底數的次方少 1"),
+            lambda d: d.choice(*BELOW_POWERS),
+            trap=True,
+        ),
+        Case(
+            "many_nines",
+            both("sixteen nines or more", "16 個以上的 9"),
+            lambda d: (10 ** d.choice(*NINES) - 1,),
+            0.5,
             trap=True,
         ),
         Case(
@@ -227,11 +254,14 @@ exercise(
         Mistake(
             "logarithm_rounded",
             by_counting(lambda n, base: int(math.log(n, base)) + 1 if n else 1),
-            both(
-                "An exact power of the base loses its highest digit: a logarithm computed in floating point may come out "
-                "a hair too small. Count with whole numbers only.",
-                "剛好是底數的次方時，最高位不見了：用浮點數算的對數可能小了一點點。請只用整數來數。",
-            ),
+            LOGARITHM_ROUNDED,
+            same_as=("logarithm_rounded_up",),
+        ),
+        Mistake(
+            "logarithm_rounded_up",
+            by_counting(lambda n, base: math.ceil(math.log(n + 1, base)) if n else 1),
+            LOGARITHM_ROUNDED,
+            same_as=("logarithm_rounded",),
         ),
         Mistake(
             "float_division",
@@ -348,6 +378,14 @@ exercise(
             )
             for name, dtype in (("float64", torch.float64), *HALVES)
         ],
+        Case(
+            "float64_base",
+            both("dtype float64 asked for, another base", "指定 dtype 為 float64，其他底數"),
+            asking(torch.float64, lambda d: (even(d, 6, 16), any_base(d))),
+            1,
+            torch.float64,
+            trap=True,
+        ),
     ],
     mistakes=[
         Mistake("exponent_k_over_d", by_exponents(lambda d: -pairs(d) / d), EXPONENT_K_OVER_D),
@@ -594,7 +632,7 @@ exercise(
         Case(
             "float64",
             both("dtype float64 asked for", "指定 dtype 為 float64"),
-            lambda d: ((d.integer(20, 40), even(d, 6, 12)), {"dtype": torch.float64}),
+            lambda d: ((d.integer(20, 40), even(d, 6, 12), any_base(d)), {"dtype": torch.float64}),
             1,
             torch.float64,
             trap=True,
@@ -778,7 +816,7 @@ exercise(
         Case(
             "float64",
             both("dtype float64 asked for", "指定 dtype 為 float64"),
-            lambda d: (draw_shift(d, 2, 9), {"dtype": torch.float64}),
+            lambda d: (draw_shift(d, 2, 9, any_base(d)), {"dtype": torch.float64}),
             1,
             torch.float64,
             trap=True,
@@ -984,6 +1022,14 @@ exercise(
             angle=100,
         ),
         Case(
+            "one_offset",
+            both("one offset in a matrix of shape [1, 1]", "形狀 [1, 1] 的矩陣裡只有一個相對位置"),
+            lambda d: (d.integers(2, 9, 1, 1), even(d, 6, 12)),
+            0.5,
+            trap=True,
+            angle=100,
+        ),
+        Case(
             "one_clock",
             both("d_model = 2: a single clock", "d_model = 2：只有一個鐘"),
             lambda d: (draw_offsets(d, 9, 5), 2),
@@ -1009,6 +1055,15 @@ exercise(
             "float64",
             both("dtype float64 asked for", "指定 dtype 為 float64"),
             lambda d: ((draw_offsets(d, 12, 6), even(d, 6, 10)), {"dtype": torch.float64}),
+            1,
+            torch.float64,
+            trap=True,
+            angle=100,
+        ),
+        Case(
+            "float64_base",
+            both("dtype float64 asked for, another base", "指定 dtype 為 float64，其他底數"),
+            lambda d: ((draw_offsets(d, 12, 6), even(d, 6, 10), any_base(d)), {"dtype": torch.float64}),
             1,
             torch.float64,
             trap=True,
@@ -1142,6 +1197,10 @@ def of_the_first_sentence(x: Tensor, positions: Tensor) -> Tensor:
     return positions.reshape(-1, positions.shape[-1])[0]
 
 
+def with_an_axis_for_heads(x: Tensor, positions: Tensor) -> Tensor:
+    return positions if positions.ndim == 1 else positions.reshape(len(positions), 1, -1)
+
+
 def rope(
     apart: Apart,
     join: Callable[[Tensor, Tensor], Tensor],
@@ -1223,6 +1282,7 @@ def draw_named_rope(draw: Draw) -> tuple[Any, ...]:
 
 
 SIZE = 4.0  # of the largest entries of x
+ROPE_FAR = 9000  # beyond the tables of 4096 positions that some keep
 
 
 def rope_cases() -> list[Case]:
@@ -1246,6 +1306,14 @@ def rope_cases() -> list[Case]:
             both("positions of each sentence, [B, 1, N]", "每個句子各有位置，[B, 1, N]"),
             draw_batch,
             2,
+            angle=60 * SIZE,
+        ),
+        Case(
+            "sentences",
+            both("no heads, positions of each sentence: [B, N]", "沒有頭的軸，每個句子各有位置：[B, N]"),
+            lambda d: (d.normal(2, 5, even(d, 6, 8)), rising(d, 1, 30, 2, 5) + 5 * torch.arange(2)[:, None]),
+            1,
+            trap=True,
             angle=60 * SIZE,
         ),
         Case(
@@ -1275,9 +1343,9 @@ def rope_cases() -> list[Case]:
         Case(
             "thousands",
             both("positions in the thousands", "上千的位置"),
-            lambda d: (d.normal(2, 5, even(d, 6, 8)), rising(d, 1000, FAR, 5)),
+            lambda d: (d.normal(2, 5, even(d, 6, 8)), rising(d, 1000, ROPE_FAR, 5)),
             trap=True,
-            angle=FAR * SIZE,
+            angle=ROPE_FAR * SIZE,
         ),
         *[
             Case(
@@ -1292,7 +1360,7 @@ def rope_cases() -> list[Case]:
             for name, dtype in HALVES
         ],
         noncontiguous(lambda d: (d.normal(2, 3, 4, 6), run_of(d, 4)), 0.5),
-        float64(lambda d: (d.normal(5, even(d, 6, 8)), run_of(d, 5))),
+        float64(lambda d: (d.normal(5, even(d, 6, 8)), run_of(d, 5), any_base(d))),
         gradients(lambda d: (d.normal(2, 4, even(d, 6, 8)), run_of(d, 4))),
     ]
 
@@ -1320,6 +1388,11 @@ FIRST_SENTENCE = both(
     "Right where all sentences share their positions. With positions of shape [B, 1, N] you use the first sentence's for "
     "all of them.",
     "所有句子的位置都一樣時是對的。positions 的形狀是 [B, 1, N] 時，你讓每個句子都用第一句的位置。",
+)
+HEADS_EXPECTED = both(
+    "Right where x has an axis for the heads. Without one, x [B, N, d_k] and positions [B, N], you make room for it all the "
+    "same, and the result has an axis more than x.",
+    "x 有頭的軸時是對的。沒有的時候，x 是 [B, N, d_k]、positions 是 [B, N]，你還是替頭多留了一個軸，結果就比 x 多一個軸。",
 )
 ROPE_HALF_PRECISION = both(
     "Right in float32. In half precision your angles are rounded to a handful of bits: bfloat16 cannot tell position 257 "
@@ -1370,6 +1443,7 @@ exercise(
         ),
         Mistake("positions_ignored", rope(neighbours, side_by_side, where=from_zero), POSITIONS_IGNORED),
         Mistake("first_sentence_only", rope(neighbours, side_by_side, where=of_the_first_sentence), FIRST_SENTENCE),
+        Mistake("heads_expected", rope(neighbours, side_by_side, where=with_an_axis_for_heads), HEADS_EXPECTED),
         Mistake("half_precision_angles", rope(neighbours, side_by_side, narrow=True), ROPE_HALF_PRECISION),
         Mistake(
             "exponent_k_over_d",
@@ -1441,6 +1515,7 @@ exercise(
         ),
         Mistake("positions_ignored", rope(halves, in_halves, where=from_zero), POSITIONS_IGNORED),
         Mistake("first_sentence_only", rope(halves, in_halves, where=of_the_first_sentence), FIRST_SENTENCE),
+        Mistake("heads_expected", rope(halves, in_halves, where=with_an_axis_for_heads), HEADS_EXPECTED),
         Mistake("half_precision_angles", rope(halves, in_halves, narrow=True), ROPE_HALF_PRECISION),
         Mistake("exponent_k_over_d", rope(halves, in_halves, exponents=lambda d: -pairs(d) / d), EXPONENT_K_OVER_D),
         Mistake("increasing", rope(halves, in_halves, exponents=lambda d: 2 * pairs(d) / d), INCREASING),

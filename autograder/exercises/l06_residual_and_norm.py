@@ -26,12 +26,20 @@ def raised(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def variance_of(x: Tensor, axes: tuple[int, ...], correction: int) -> Tensor:
+    """The variance along axes that are kept; of one number, not biased, it is NaN, and torch's own would warn."""
+    count = math.prod(x.shape[axis] for axis in axes)
+    return (x - x.mean(axes, keepdim=True)).square().sum(axes, keepdim=True) / (count - correction)
+
+
 def divisor_of(variance: Tensor, eps: float, outside: bool, root: bool, how: str = "added") -> Tensor:
-    """What mistaken norms divide by: with ε outside the root, with no root, or with ε squared or as a lower limit."""
+    """What mistaken norms divide by: with ε outside the root, squared or as a lower limit, with no root or with two."""
     if not root:
         return variance + eps
     if how == "limit of the variance":
         return variance.clamp(min=eps).sqrt()
+    if how == "squared again":
+        return (variance.sqrt().square() + eps).sqrt()
     if how == "limit of the root":
         return variance.sqrt().clamp(min=eps)
     if how == "squared":
@@ -43,6 +51,11 @@ EPS_AS_LIMIT = both(
     "You use ε as a lower limit: it stands in for what is smaller and does nothing elsewhere. It is to be added "
     "everywhere.",
     "你把 ε 當成下限：比它小的換成它，其餘的它都不起作用。ε 應該一律加上去。",
+)
+ROOT_SQUARED_AGAIN = both(
+    "The values are right, but you take a root and square it again before ε is added. In a row where nothing varies that "
+    "root is 0 and its slope infinite: the gradient is NaN.",
+    "數值是對的，但你先開了根號，又平方回去才加 ε。一列數字全都沒有變化時，那個根號是 0、斜率無限大，梯度就成了 NaN。",
 )
 EPS_SQUARED = both(
     "Your ε is squared before it is added, so there is next to nothing of it. It is added as it is handed in.",
@@ -117,9 +130,23 @@ exercise(
             both("as many hidden numbers as inputs", "隱藏的數和輸入一樣多"),
             lambda d: draw_network(d, 3, 4, 4),
         ),
+        Case(
+            "ones",
+            both("one token in a batch of one, d_model = d_ff = 1", "批次只有一個，一個詞元，d_model = d_ff = 1"),
+            lambda d: draw_network(d, 1, 1, 1, 1),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: (*draw_network(d, 4, 3, 5), "relu")),
         float64(lambda d: (*draw_network(d, 3, 4, 6), "gelu")),
         gradients(lambda d: (*draw_network(d, 2, 4, 3, 5), "gelu")),
+        Case(
+            "gradients_relu",
+            both("gradients through ReLU", "穿過 ReLU 的梯度"),
+            lambda d: draw_network(d, 4, 3, 6),
+            gradients=True,
+            trap=True,
+        ),
     ],
     mistakes=[
         Mistake(
@@ -329,6 +356,13 @@ exercise(
             lambda d: draw_gated(d, 4, 5, 8, gate=6.0),
             trap=True,
         ),
+        Case(
+            "ones",
+            both("one token in a batch of one, d_model = d_ff = 1", "批次只有一個，一個詞元，d_model = d_ff = 1"),
+            lambda d: draw_gated(d, 1, 1, 1, 1),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_gated(d, 4, 3, 5)),
         float64(lambda d: draw_gated(d, 3, 4, 6)),
         gradients(lambda d: draw_gated(d, 2, 4, 3, 5)),
@@ -492,6 +526,13 @@ exercise(
             both("a batch, an attention sublayer", "一個批次，子層是注意力"),
             lambda d: draw_residual_attention(d, 2, 4, 3),
             2,
+        ),
+        Case(
+            "ones",
+            both("one token of one number: shape [1, 1]", "一個詞元、一個數：形狀 [1, 1]"),
+            lambda d: draw_residual(d, 1, 1),
+            0.5,
+            trap=True,
         ),
         noncontiguous(lambda d: draw_residual(d, 3, 4)),
         float64(lambda d: draw_residual(d, 2, 3, 4)),
@@ -673,16 +714,17 @@ def mistaken_batch_norm(
         if fixed_eps:
             eps = 1e-5
         axes = (0, 1) if whole else (axis,)
-        mean, variance = x.mean(axes, keepdim=True), x.var(axes, correction=correction, keepdim=True)
+        mean, variance = x.mean(axes, keepdim=True), variance_of(x, axes, correction)
         if one_pass:
             variance = x.square().mean(axes, keepdim=True) - mean.square()
         if detach:
             mean, variance = mean.detach(), variance.detach()
         own = learns or batch_in_eval
         if running_axis is None:
-            new_mean, new_var = x.mean(axis, keepdim=True), x.var(axis, keepdim=True)
+            new_mean, new_var = x.mean(axis, keepdim=True), variance_of(x, (axis,), 1)
         else:
-            new_mean, new_var = x.mean(running_axis), x.var(running_axis, correction=running_correction)
+            new_mean = x.mean(running_axis)
+            new_var = variance_of(x, (running_axis,), running_correction).squeeze(running_axis)
         share = 1 - momentum if reverse else momentum
         old = 1.0 if whole_old else 1 - share
         running = (running_mean, running_var)
@@ -717,6 +759,16 @@ def batch_norm_in_place(
             running_mean.mul_(1 - momentum).add_(momentum * mean)
             running_var.mul_(1 - momentum).add_(momentum * x.var(dim=0))
     return (x - mean) / (variance + eps).sqrt() * gamma + beta, running_mean, running_var
+
+
+def batch_norm_cut_off_in_evaluation(*args: Any, training: bool = True, **kwargs: Any) -> Any:
+    y, *running = mistaken_batch_norm()(*args, training, **kwargs)
+    return (y if training else y.detach(), *running)
+
+
+def batch_norm_counting_first(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    len(x) / (len(x) - 1)  # the factor of the unbiased variance, made before anyone knows whether it is needed
+    return mistaken_batch_norm()(x, *args, **kwargs)
 
 
 def only_y(*args: Any, **kwargs: Any) -> Any:
@@ -770,6 +822,13 @@ exercise(
         Case("square", both("as many samples as features", "樣本數等於特徵數"), lambda d: draw_batch(d, 4, 4)),
         Case("pair", both("two samples", "只有兩個樣本"), lambda d: draw_batch(d, 2, 5), 0.5, trap=True),
         Case(
+            "one_sample",
+            both("evaluation of one sample with one feature", "評估模式，一個樣本、一個特徵"),
+            lambda d: (draw_batch(d, 1, 1), {"training": False}),
+            0.5,
+            trap=True,
+        ),
+        Case(
             "variance_near_eps",
             both("variances near eps", "變異數和 eps 差不多大"),
             lambda d: draw_batch(d, 6, 3, 0.0, 2e-3),
@@ -790,6 +849,14 @@ exercise(
                 "y 的梯度傳得回 x、gamma、beta（批次的平均與變異數也和 x 有關）",
             ),
             lambda d: draw_batch(d, 5, 3),
+            gradients=True,
+            gradients_of=(0,),
+            trap=True,
+        ),
+        Case(
+            "gradients_in_evaluation",
+            both("gradients of y in evaluation", "評估模式下 y 的梯度"),
+            lambda d: (draw_batch(d, 4, 3), {"training": False}),
             gradients=True,
             gradients_of=(0,),
             trap=True,
@@ -984,6 +1051,24 @@ exercise(
             ),
         ),
         Mistake(
+            "cut_off_in_evaluation",
+            batch_norm_cut_off_in_evaluation,
+            both(
+                "The values are right, but in evaluation y is cut off from x, gamma and beta. Whoever asks there how y "
+                "depends on them gets no gradient.",
+                "數值是對的，但評估模式下，y 和 x、gamma、beta 斷開了。這時想知道 y 怎麼隨它們改變，就得不到梯度。",
+            ),
+        ),
+        Mistake(
+            "unbiased_in_evaluation",
+            batch_norm_counting_first,
+            both(
+                "In evaluation a single sample stops your function: there B − 1 is 0, and you divide by it. Only training "
+                "needs the batch's own variances.",
+                "評估模式下只有一個樣本時，你的函式會中斷：B − 1 等於 0，而你拿它來除。只有訓練時才用得到這一批的變異數。",
+            ),
+        ),
+        Mistake(
             "scale_and_shift_missing",
             mistaken_batch_norm(scaled=False),
             both(
@@ -1048,7 +1133,7 @@ def mistaken_layer_norm(
             axes = tuple(range(min(1, z.ndim - 1), z.ndim))
         if batch:
             axes = (0,)
-        mean, variance = z.mean(axes, keepdim=True), z.var(axes, correction=correction, keepdim=True)
+        mean, variance = z.mean(axes, keepdim=True), variance_of(z, axes, correction)
         if one_pass:
             variance = z.square().mean(axes, keepdim=True) - mean.square()
         if detach:
@@ -1113,7 +1198,7 @@ exercise(
             "large_eps",
             both("another eps", "其他的 eps"),
             lambda d: (*draw_rows(d, 3, 6), d.number(0.5, 2.0)),
-            2.5,
+            3,
         ),
         Case(
             "variance_near_eps",
@@ -1130,7 +1215,21 @@ exercise(
         ),
         # The lesson's traps weigh more than the demands that hold everywhere.
         Case("far_mean", both("means of ten thousand", "平均約一萬"), draw_far_rows, 2, trap=True),
-        Case("constant_row", both("a row of equal numbers", "有一列全是同一個數"), draw_constant_row, 0.5, trap=True),
+        Case(
+            "constant_row",
+            both("a row of equal numbers, and its gradient", "有一列全是同一個數，梯度也看"),
+            draw_constant_row,
+            0.5,
+            gradients=True,
+            trap=True,
+        ),
+        Case(
+            "ones",
+            both("one token of one number: shape [1, 1]", "一個詞元、一個數：形狀 [1, 1]"),
+            lambda d: draw_rows(d, 1, 1),
+            0.5,
+            trap=True,
+        ),
         *half_precision(draw_large_halves, 1.25),
         noncontiguous(lambda d: draw_rows(d, 4, 6), 0.5),
         float64(lambda d: draw_rows(d, 3, 5), 0.5),
@@ -1214,6 +1313,7 @@ exercise(
             Mistake(f"eps_{name.replace(' ', '_')}", mistaken_layer_norm(eps_as=name), message)
             for name, message in EPS_MISTAKES.items()
         ),
+        Mistake("root_squared_again", mistaken_layer_norm(eps_as="squared again"), ROOT_SQUARED_AGAIN),
         Mistake(
             "eps_ignored",
             mistaken_layer_norm(fixed_eps=1e-5),
@@ -1300,7 +1400,7 @@ def mistaken_rms_norm(
         if sizes:
             squares = z.abs().mean(axes, keepdim=True).square()
         if deviation is not None:
-            squares = z.var(axes, correction=deviation, keepdim=True)
+            squares = variance_of(z, axes, deviation)
         if detach:
             squares = squares.detach()
         divisor = divisor_of(squares, eps, outside, root, eps_as)
@@ -1349,7 +1449,20 @@ exercise(
             lambda d: draw_rms_rows(d, 4, 5, mean=0.0, std=1e-3),
             trap=True,
         ),
-        Case("zero_row", both("a row of zeros", "有一列全是 0"), draw_zero_row, trap=True),
+        Case(
+            "zero_row",
+            both("a row of zeros, and its gradient", "有一列全是 0，梯度也看"),
+            draw_zero_row,
+            gradients=True,
+            trap=True,
+        ),
+        Case(
+            "ones",
+            both("one token of one number: shape [1, 1]", "一個詞元、一個數：形狀 [1, 1]"),
+            lambda d: draw_rms_rows(d, 1, 1),
+            0.5,
+            trap=True,
+        ),
         *half_precision(lambda d: draw_large_halves(d)[:2], 0.75),
         noncontiguous(lambda d: draw_rms_rows(d, 4, 6)),
         float64(lambda d: draw_rms_rows(d, 3, 5)),
@@ -1426,6 +1539,7 @@ exercise(
             Mistake(f"eps_{name.replace(' ', '_')}", mistaken_rms_norm(eps_as=name), message)
             for name, message in EPS_MISTAKES.items()
         ),
+        Mistake("root_squared_again", mistaken_rms_norm(eps_as="squared again"), ROOT_SQUARED_AGAIN),
         Mistake("divides_by_deviation", mistaken_rms_norm(deviation=0), DIVIDES_BY_DEVIATION),
         Mistake("divides_by_unbiased_deviation", mistaken_rms_norm(deviation=1), DIVIDES_BY_DEVIATION),
         Mistake(
@@ -1504,10 +1618,17 @@ exercise(
     results=("y",),
     forbidden=NORMS,
     cases=[
-        Case("vector", both("one vector", "一個向量"), lambda d: draw_dyt(d, 4), 1.5),
+        Case("vector", both("one vector", "一個向量"), lambda d: draw_dyt(d, 4), 2),
         Case("sentence", both("a sentence", "一個句子"), lambda d: draw_dyt(d, 5, 3), 2),
         Case("batch", both("a batch (3-D)", "一個批次（3 維）"), lambda d: draw_dyt(d, 2, 3, 5), 1.5),
         Case("negative_alpha", both("α below 0", "α 是負的"), lambda d: draw_dyt(d, 4, 3, negative=True), trap=True),
+        Case(
+            "ones",
+            both("one token of one number: shape [1, 1]", "一個詞元、一個數：形狀 [1, 1]"),
+            lambda d: draw_dyt(d, 1, 1),
+            0.5,
+            trap=True,
+        ),
         *half_precision(lambda d: draw_dyt(d, 4, 5)),
         noncontiguous(lambda d: draw_dyt(d, 4, 6)),
         float64(lambda d: draw_dyt(d, 3, 5)),
@@ -1680,9 +1801,23 @@ exercise(
             both("post, a batch, attention as sublayer", "post，一個批次，子層是注意力"),
             lambda d: (*draw_attention_sublayer(d, 2, 3, 4), "post"),
         ),
+        Case(
+            "ones",
+            both("one token of one number: shape [1, 1]", "一個詞元、一個數：形狀 [1, 1]"),
+            lambda d: draw_sublayer(d, 1, 1),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: (*draw_sublayer(d, 3, 4), "post")),
         float64(lambda d: (*draw_sublayer(d, 2, 3, 4), "pre")),
         gradients(lambda d: (*draw_sublayer(d, 4, 3), "pre")),
+        Case(
+            "gradients_post",
+            both("gradients in the post form", "post 的梯度"),
+            lambda d: draw_sublayer(d, 4, 3),
+            gradients=True,
+            trap=True,
+        ),
     ],
     mistakes=[
         Mistake(

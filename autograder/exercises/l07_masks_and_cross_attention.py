@@ -274,6 +274,13 @@ exercise(
             trap=True,
         ),
         Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: (draw_tokens(d, 1, 1, [1]),),
+            0.5,
+            trap=True,
+        ),
+        Case(
             "noncontiguous_tokens",
             both("tokens whose memory is not contiguous", "記憶體不連續的 tokens"),
             lambda d: (draw_tokens(d, 2, 5, [3, 5]).mT.contiguous().mT,),
@@ -470,12 +477,27 @@ def small_number_added(scores: Tensor, mask: Tensor, small: float) -> Tensor:
     return e / (e.sum(dim=-1, keepdim=True) + small)
 
 
+def small_floor_under_the_sum(scores: Tensor, mask: Tensor) -> Tensor:
+    """A softmax among the visible, in the dtype of the scores; in float16 the floor of 1e-9 is 0."""
+    hidden = scores.masked_fill(~mask, -math.inf)
+    top = hidden.amax(dim=-1, keepdim=True).detach()
+    e = torch.exp(hidden - top.masked_fill(top.isinf(), 0.0))
+    return e / e.sum(dim=-1, keepdim=True).clamp(min=1e-9)
+
+
+SMALL_NUMBERS = (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
 ZERO_TIMES_INFINITY = both(
     "NaN everywhere: you multiply the mask by −inf, and where nothing is hidden that is 0 times infinity. Put −inf in the "
     "hidden places only.",
     "到處都是 NaN：你用遮罩去乘 −inf，沒遮住的地方就是 0 乘以無限大。−inf 只能放在被遮住的地方。",
 )
 EMPTY_ROW_LABEL = both("a row with nothing visible", "有一列什麼都看不到")
+FLOOR_IS_ZERO = both(
+    "In float16, and only there, a row with nothing visible gives NaN. You keep its sum from 0 by a number like 1e-9, and "
+    "float16 rounds that to 0. In which dtype do you divide?",
+    "只有 float16 的時候，什麼都看不到的列會變成 NaN。你用 1e-9 這類很小的數來避免除以 0，可是 float16 會把它捨入成 0。"
+    "你是用哪一種 dtype 在除？",
+)
 
 exercise(
     name="masked_softmax",
@@ -523,6 +545,21 @@ exercise(
             trap=True,
         ),
         *half_precision(lambda d: draw_scores(d, 4, 6), 0.75),
+        Case(
+            "masked_row_float16",
+            both("float16: a row with nothing visible", "float16：有一列什麼都看不到"),
+            draw_masked_row,
+            0.5,
+            torch.float16,
+            trap=True,
+        ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_scores(d, 1, 1),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_scores(d, 2, 4, 5, mask=(4, 5))),
         float64(lambda d: draw_scores(d, 3, 6)),
         gradients(lambda d: draw_scores(d, 3, 4, 5, mask=(4, 5))),
@@ -658,6 +695,7 @@ exercise(
                 "被遮住的分數遠大於同列其他分數時，看得到的權重全變成 0：它被拿掉之前，已經參與了最大值或 softmax。",
             ),
         ),
+        Mistake("small_floor_under_the_sum", small_floor_under_the_sum, FLOOR_IS_ZERO),
         *(
             Mistake(
                 f"small_number_in_the_sum_{small:g}",
@@ -667,8 +705,9 @@ exercise(
                     "share; in float64 it shows. Only a row with nothing visible needs help.",
                     "你在指數的和加了一個小數，於是每個權重都小了一點，float64 看得出來。需要幫忙的只有什麼都看不到的列。",
                 ),
+                same_as=tuple(f"small_number_in_the_sum_{other:g}" for other in SMALL_NUMBERS if other != small),
             )
-            for small in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
+            for small in SMALL_NUMBERS
         ),
         Mistake(
             "zero_times_infinity",
@@ -901,6 +940,21 @@ exercise(
             trap=True,
         ),
         *half_precision(lambda d: (*draw_right_padded(d, 4, 5), True), 0.75),
+        Case(
+            "left_padding_float16",
+            both("float16: some queries see nothing", "float16：有些查詢什麼都看不到"),
+            draw_left_padded,
+            0.5,
+            torch.float16,
+            trap=True,
+        ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: (d.normal(1, 1, 1, 1), d.normal(1, 1, 1, 1), d.normal(1, 1, 1, 1)),
+            0.5,
+            trap=True,
+        ),
         float64(lambda d: draw_right_padded(d, 3, 5), 0.75),
         noncontiguous(lambda d: (*draw_right_padded(d, 4, 5), True), 0.75),
         gradients(lambda d: (*draw_right_padded(d, 4, 5), True)),
@@ -1045,6 +1099,7 @@ exercise(
                 "什麼都看不到的查詢得到 NaN：沒有任何指數可以拿來除。它的權重和輸出都要是 0。",
             ),
         ),
+        Mistake("small_floor_under_the_sum", attention_with(softmax=small_floor_under_the_sum), FLOOR_IS_ZERO),
         Mistake(
             "zero_times_infinity",
             attention_with(softmax=lambda scores, mask: torch.softmax(scores + (~mask) * -math.inf, dim=-1)),
@@ -1277,6 +1332,13 @@ exercise(
             both("the right mask, but a norm over all positions", "遮罩正確，但對所有位置做正規化"),
             "norm_over_positions",
             lambda d: draw_model(d, causal_strength(5), "positions"),
+            trap=True,
+        ),
+        leaky(
+            both("a single position: nothing comes later", "只有一個位置：後面什麼都沒有"),
+            "one_position",
+            lambda d: draw_model(d, causal_strength(1), d=1, d_out=2),
+            0.5,
             trap=True,
         ),
         leaky(
@@ -1563,6 +1625,21 @@ exercise(
             trap=True,
         ),
         *half_precision(lambda d: (*draw_cross(d, 4, 5, 6, 3, 4, 2), d.mask(2, 5))),
+        Case(
+            "all_padding_float16",
+            both("float16: a memory of nothing but padding", "float16：memory 全部是填補"),
+            draw_all_padding_memory,
+            0.5,
+            torch.float16,
+            trap=True,
+        ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_cross(d, 1, 1, 1, 1, 1, 1, B=1),
+            0.5,
+            trap=True,
+        ),
         float64(lambda d: draw_cross(d, 3, 4, 5, 6, 2, 3), 0.75),
         noncontiguous(lambda d: draw_cross(d, 4, 3, 5, 2, 6, 3), 0.75),
         gradients(lambda d: (*draw_cross(d, 3, 4, 5, 3, 2, 6), d.mask(2, 4))),
@@ -1627,6 +1704,7 @@ exercise(
                 "加起來是 1 的是行（column），不是列（row）：softmax 沿著查詢做了，應該沿著鍵。",
             ),
         ),
+        Mistake("small_floor_under_the_sum", cross_with(small_floor_under_the_sum), FLOOR_IS_ZERO),
         Mistake(
             "mask_inverted",
             lambda x, memory, w_q, w_k, w_v, key_mask=None: cross_with()(
@@ -1923,6 +2001,18 @@ def with_masks_turned(which: str) -> Callable[..., Any]:
     return forward
 
 
+def painted_over(attention: Any, x: Tensor, memory: Tensor, mask: Tensor | None) -> Tensor:
+    """−inf is added, and NaN painted over: right values, NaN on the way back."""
+    q, k, v = (
+        (y @ W).unflatten(-1, (attention.n_heads, -1)).transpose(1, 2)
+        for y, W in ((x, attention.W_Q), (memory, attention.W_K), (memory, attention.W_V))
+    )
+    visible = torch.ones((), dtype=torch.bool) if mask is None else mask
+    heads = painted_softmax(scaled_scores(q, k), visible) @ v
+    output: Tensor = heads.transpose(1, 2).flatten(2) @ attention.W_O
+    return output
+
+
 def draw_layer(draw: Draw, h: int, d_head: int, d_ff: int) -> tuple[tuple[int, int, int], dict[str, Tensor]]:
     """Sizes, and weights large enough for every part to show; norms whose scales and shifts differ."""
     d = h * d_head
@@ -2034,9 +2124,26 @@ exercise(
             draw_memory_of_padding,
             trap=True,
         ),
+        Case(
+            "one_of_each",
+            both(
+                "one sentence of one token, one head, one place in the memory",
+                "一句、一個詞元、一個頭，memory 只有一個位置",
+            ),
+            lambda d: draw_decoding(d, 1, 1, 1, 2, 1, B=1),
+            0.5,
+            trap=True,
+        ),
         float64(lambda d: (*draw_decoding(d, 4, 3), causal(4))),
         noncontiguous(lambda d: (*draw_decoding(d, 3, 4), causal(3))),
         gradients(lambda d: (*draw_decoding(d, 4, 4), causal(4), d.mask(2, 1, 1, 4))),
+        Case(
+            "memory_of_padding_gradients",
+            both("finite gradients where the memory is all padding", "memory 全部是填補時，梯度也要是有限值"),
+            draw_memory_of_padding,
+            gradients=True,
+            trap=True,
+        ),
     ],
     mistakes=[
         Mistake(
@@ -2127,6 +2234,18 @@ exercise(
                 "You read the memory first, and its norm came with it. The layer first lets the target read itself, then "
                 "the memory.",
                 "你先讀了 memory，norm 也跟著換了順序。這一層要先讓目標讀自己，再讀 memory。",
+            ),
+        ),
+        Mistake(
+            "nan_repaired_afterwards",
+            layer_with(
+                reads_itself=lambda self, x, mask: painted_over(self.self_attention, x, x, mask),
+                reads=lambda self, x, memory, mask: painted_over(self.cross_attention, x, memory, mask),
+            ),
+            both(
+                "The values are right, but where the memory is all padding the NaN of your attention is only painted over: "
+                "backwards it is still there and spoils the gradients. Do not let it arise.",
+                "數值是對的，但 memory 全部是填補時，你的注意力裡的 NaN 只是被蓋掉：反向傳播時它還在，梯度就壞了。不要讓它出現。",
             ),
         ),
         Mistake(

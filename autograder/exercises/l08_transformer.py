@@ -101,6 +101,13 @@ exercise(
             2,
         ),
         Case("no_layers", both("no layers at all", "一層都沒有"), lambda d: draw_encoder(d, 2, 4, 0), 1, trap=True),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_encoder(d, 1, 1, 1, (1, 1, 1, 1), L=1, V=1, d=1),
+            0.5,
+            trap=True,
+        ),
         float64(lambda d: draw_encoder(d, 2, 4, 2, (2, 1, 1, 4))),
         noncontiguous(lambda d: draw_encoder(d, 2, 6, 2, (2, 1, 1, 6))),
         gradients(lambda d: draw_encoder(d, 2, 5, 2, (2, 1, 1, 5))),
@@ -432,6 +439,13 @@ exercise(
             1.5,
         ),
         Case("no_layers", both("no layers at all", "一層都沒有"), lambda d: draw_decoder(d, 2, 4, 3, 0), 1, trap=True),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_decoder(d, 1, 1, 1, 1, (1, 1), (1, 1, 1, 1), V=1, d=1),
+            0.5,
+            trap=True,
+        ),
         float64(lambda d: draw_decoder(d, 2, 4, 5, 2, (4, 4), (2, 1, 1, 5))),
         noncontiguous(lambda d: draw_decoder(d, 2, 3, 5, 2, (3, 3), (2, 1, 1, 5))),
         gradients(lambda d: draw_decoder(d, 2, 4, 5, 2, (4, 4), (2, 1, 1, 5))),
@@ -665,6 +679,13 @@ exercise(
             trap=True,
         ),
         Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: (draw_labels(d, 1, 1), d.integer(1, 2)),
+            0.5,
+            trap=True,
+        ),
+        Case(
             "strided",
             both("labels whose memory is not contiguous, pad_id not given", "記憶體不連續的標籤，沒有給 pad_id"),
             draw_strided_labels,
@@ -876,8 +897,16 @@ exercise(
             2,
         ),
         Case("no_padding", both("no padding", "沒有填補"), draw_without_padding, 2),
+        Case(
+            "smallest",
+            both("one sentence of one token each, d_model = 1", "來源和目標都只有一句、一個詞元，d_model = 1"),
+            lambda d: (torch.ones(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.long), *draw_model(d, 2, 1, 1)),
+            0.5,
+            trap=True,
+        ),
         float64(lambda d: draw_logits(d, 2, 5, 4)),
         noncontiguous(lambda d: draw_logits(d, 2, 4, 6, "left")),
+        gradients(lambda d: draw_logits(d, 2, 5, 4)),
     ],
     mistakes=[
         Mistake(
@@ -1152,6 +1181,21 @@ def ignored_places_smoothed(logits: Tensor, target: Tensor, smoothing: float = 0
     return losses.sum() / counts.sum().clamp(min=1)
 
 
+def only_minus_100_replaced(logits: Tensor, target: Tensor, smoothing: float = 0.1, ignore_index: int = -100) -> Tensor:
+    log_p = torch.log_softmax(logits, dim=-1)
+    right = log_p.gather(-1, target.masked_fill(target == -100, 0)[..., None])[..., 0]
+    losses = -(1 - smoothing) * right - smoothing * log_p.mean(dim=-1)
+    return mean_of_counted(losses, target != ignore_index)
+
+
+def float32_where_nothing_counts(
+    logits: Tensor, target: Tensor, smoothing: float = 0.1, ignore_index: int = -100
+) -> Tensor:
+    if not bool((target != ignore_index).any()):
+        return torch.zeros((), dtype=torch.float32)
+    return smoothed(mean_of_counted)(logits, target, smoothing, ignore_index)
+
+
 def smoothed_prediction(logits: Tensor, target: Tensor, smoothing: float = 0.1, ignore_index: int = -100) -> Tensor:
     counts = target != ignore_index
     p = (1 - smoothing) * torch.softmax(logits, dim=-1) + smoothing / logits.shape[-1]
@@ -1231,7 +1275,21 @@ exercise(
             torch.float64,
             trap=True,
         ),
-        Case("nothing_counts", both("no position counts: 0", "沒有任何位置計入：0"), draw_nothing_counts, trap=True),
+        Case(
+            "minus_one_ignored",
+            both("ignore_index = −1, which is no class", "ignore_index = −1，不是任何類別"),
+            lambda d: (draw_loss(d, 3, 5, 6, -1), {"ignore_index": -1}),
+            0.75,
+            trap=True,
+        ),
+        Case(
+            "nothing_counts",
+            both("no position counts: 0 (float64)", "沒有任何位置計入：0（float64）"),
+            draw_nothing_counts,
+            1,
+            torch.float64,
+            trap=True,
+        ),
         float64(lambda d: draw_loss(d, 3, 4, 6, -100)),
         noncontiguous(lambda d: draw_loss(d, 2, 3, 5, -100)),
         gradients(lambda d: draw_loss(d, 3, 4, 5, -100)),
@@ -1386,6 +1444,24 @@ exercise(
             both(
                 "You leave out −100, whatever ignore_index says.",
                 "不管 ignore_index 是多少，你都只忽略 −100。",
+            ),
+        ),
+        Mistake(
+            "only_minus_100_replaced",
+            only_minus_100_replaced,
+            both(
+                "Your look-up stops at an ignored label that is no class: you put something harmless in the place of −100 only, "
+                "and ignore_index may be another negative number.",
+                "被忽略的標籤不是有效的類別時，你的查表就出錯了：你只把 −100 換成無害的類別，但 ignore_index 也可能是別的負數。",
+            ),
+        ),
+        Mistake(
+            "float32_where_nothing_counts",
+            float32_where_nothing_counts,
+            both(
+                "Where nothing counts, you return a zero that you made yourself, in float32. It must have the dtype of the "
+                "logits.",
+                "沒有任何位置計入時，你回傳的是自己造的 0，dtype 是 float32。它的 dtype 要和 logits 一樣。",
             ),
         ),
         Mistake(
@@ -1631,6 +1707,7 @@ def decoded(
     after_end: int | None = None,
     fills: bool = True,
     start_may_end: bool = False,
+    padding_ends: bool = False,
 ) -> Tensor:
     """Greedy decoding with its turns as options; mistakes build on it."""
     tokens = torch.full((len(source), 1), start_id)
@@ -1642,7 +1719,7 @@ def decoded(
         if fills:
             chosen = chosen.masked_fill(ended, pad_id if after_end is None else after_end)
         tokens = torch.cat([tokens, chosen[:, None]], dim=1)
-        ended = ended | (chosen == end_id)
+        ended = ended | (chosen == end_id) | ((chosen == pad_id) & padding_ends)
     return tokens
 
 
@@ -1699,6 +1776,18 @@ def draw_decoding(
     return Copyist(table), source, start_id, end_id, max_new_tokens, pad_id
 
 
+def draw_padding_written(draw: Draw) -> tuple[Any, ...]:
+    """Every row writes padding at its second step, before it ends."""
+    model, source, start_id, end_id, max_new_tokens, pad_id = draw_decoding(draw, [5, 6], 8)
+    source[:, 1] = (pad_id - start_id) % 11
+    return model, source, start_id, end_id, max_new_tokens
+
+
+def draw_int32_source(draw: Draw) -> tuple[Any, ...]:
+    model, source, *rest, _ = draw_decoding(draw, [4, 2], 6)
+    return model, source.int(), *rest
+
+
 def draw_pad_by_name(draw: Draw) -> tuple[Any, ...]:
     *args, pad_id = draw_decoding(draw, [5, 2, 3], 8, 3, 0, 7)
     return tuple(args), {"pad_id": pad_id}
@@ -1737,6 +1826,19 @@ exercise(
             both("the start token is the end token", "開頭詞元就是結束詞元"),
             lambda d: draw_decoding(d, [3, 5], 7, 2, 2),
             1.5,
+            trap=True,
+        ),
+        Case(
+            "padding_written",
+            both("rows that write pad_id before they end", "還沒結束就寫出 pad_id 的列"),
+            draw_padding_written,
+            trap=True,
+        ),
+        Case(
+            "int32_source",
+            both("a source that is not int64; the result still is", "source 不是 int64，結果仍然是"),
+            draw_int32_source,
+            0.5,
             trap=True,
         ),
         Case(
@@ -1852,6 +1954,22 @@ exercise(
                 "Where start and end are the same token, your rows have ended before they begin. The start never counts as "
                 "an end.",
                 "開頭和結束是同一個詞元時，你的每一列還沒開始就結束了。開頭不算結束。",
+            ),
+        ),
+        Mistake(
+            "padding_ends",
+            decoding(padding_ends=True),
+            both(
+                "A row of yours is over as soon as it writes pad_id. A model may write that token too: only end_id ends a row.",
+                "有一列寫出 pad_id，你就當它結束了。模型也可能寫出那個詞元：只有 end_id 才算結束。",
+            ),
+        ),
+        Mistake(
+            "dtype_of_the_source",
+            lambda model, source, *rest, **named: decoded(model, source, *rest, **named).to(source.dtype),
+            both(
+                "Your tokens have the dtype of the source. Whatever the source holds, the result holds token ids: int64.",
+                "你的詞元跟著 source 的 dtype 走。不管 source 是什麼，結果是詞元的編號，要是 int64。",
             ),
         ),
         Mistake(

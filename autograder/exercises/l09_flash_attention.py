@@ -281,6 +281,13 @@ exercise(
             draw_half_scores,
             trap=True,
         ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_step(d, 1, b=1, rise=1.0),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_step(d, 3, 4, b=2, rise=1.0)),
         float64(lambda d: draw_step(d, 5, b=3, rise=1.0)),
     ],
@@ -1114,13 +1121,16 @@ def backward_with(
     for start in range(0, M, block_size):
         K_j, V_j = K[..., start : start + block_size, :], V[..., start : start + block_size, :]
         S = Q @ K_j.mT * (1 if slip == "scores_not_scaled" else scale)
-        if is_causal and slip != "mask_forgotten":
-            S = S.masked_fill(hidden_keys(N, M, start, S.shape[-1], first), -math.inf)
+        hidden = hidden_keys(N, M, start, S.shape[-1], first)
+        if is_causal and slip not in ("mask_forgotten", "hidden_after_the_exponential"):
+            S = S.masked_fill(hidden, -math.inf)
         if slip in ("softmax_per_block", "softmax_per_block_with_nan"):
             P = torch.softmax(S, dim=-1)
             P = P.nan_to_num(0.0) if slip == "softmax_per_block" else P
         else:
             P = torch.exp(S - (0 if slip == "lse_forgotten" else L.unsqueeze(-1)))
+        if is_causal and slip == "hidden_after_the_exponential":
+            P = P * ~hidden
         dP = dO @ V_j.mT
         if slip == "delta_per_block":
             delta = (P * dP).sum(dim=-1, keepdim=True)
@@ -1234,6 +1244,14 @@ exercise(
             torch.float64,
             trap=True,
         ),
+        Case(
+            "hidden_far_above",
+            both("hidden scores far above the visible ones", "被遮住的分數遠高於看得到的"),
+            lambda d: with_forward(d, *draw_levels(d, 6, [*LOW, 800.0, 800.0]), 4, True),
+            1,
+            torch.float64,
+            trap=True,
+        ),
         *half_precision(lambda d: with_forward(d, *draw_qkv(d, 2, 2, 5, 7, 4, 3), 3)),
         noncontiguous(lambda d: with_forward(d, *draw_qkv(d, 2, 2, 5, 7, 4, 3), 3), 0.5),
         float64(lambda d: with_forward(d, *draw_qkv(d, 1, 2, 5, 7, 4, 3), 3, True), 0.5),
@@ -1337,6 +1355,12 @@ exercise(
             "A row that sees nothing gives NaN: its lse is −inf, and −inf minus −inf is not 0. Such a row adds nothing "
             "to any gradient.",
             "什麼都看不到的列產生了 NaN：它的 lse 是 −inf，而 −inf 減 −inf 不是 0。這種列對任何梯度都沒有貢獻。",
+        ),
+        backward_mistake(
+            "hidden_after_the_exponential",
+            "You hide by multiplying with 0, after the exponential. A hidden score may lie far above lse: its exponential is "
+            "infinite, and infinity times 0 is NaN.",
+            "你在取指數之後才乘 0 來遮。被遮住的分數可能遠高於 lse，指數就變成無限大，再乘 0 就是 NaN。",
         ),
         Mistake("full_matrix", explicit_backward, FULL_MATRIX),
         Mistake("block_size_as_count", partial(backward_with, slip="block_size_as_count"), WIDE_TILES),

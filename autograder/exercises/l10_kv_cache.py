@@ -111,6 +111,13 @@ exercise(
             torch.float16,
             trap=True,
         ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_growth(d, [1], 0, 1, B=1, h=1, d_k=1, d_v=1),
+            0.5,
+            trap=True,
+        ),
         float64(lambda d: draw_growth(d, [2, 2], 1, 1), 0.5),
         noncontiguous(lambda d: draw_growth(d, [3, 3], 0, 2), 0.5),
     ],
@@ -568,6 +575,20 @@ exercise(
             trap=True,
             raises="ValueError",
         ),
+        Case(
+            "one_row",
+            both("a batch of one", "批次裡只有一列"),
+            lambda d: draw_step(d, 4, 2, 3, 5, 9, B=1),
+            0.5,
+            trap=True,
+        ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_step(d, 1, 1, 1, 0, 1, B=1),
+            0.5,
+            trap=True,
+        ),
         float64(lambda d: draw_step(d, 4, 2, 2, 5, 7), 0.5),
         Case(
             "noncontiguous",
@@ -855,6 +876,8 @@ def draw_long_prompt(draw: Draw) -> tuple[Any, ...]:
 
 
 LONG = 512
+# Right answers stay below N²/5 here; 64 tokens at a time, chunk_size taken for a number of chunks, take more than N².
+SMALL_CHUNKS = 256
 
 exercise(
     name="prefill_in_chunks",
@@ -902,6 +925,24 @@ exercise(
             2,
             trap=True,
             meter=LONG * LONG // 2,
+        ),
+        Case(
+            "memory_of_small_chunks",
+            both(
+                "256 tokens in chunks of 4: no more than 4 queries at a time",
+                "256 個詞元，一塊 4 個：一次最多 4 個查詢",
+            ),
+            lambda d: draw_prompt(d, SMALL_CHUNKS, 4, 2, 1, 2, 260, B=1),
+            1,
+            trap=True,
+            meter=SMALL_CHUNKS**2 // 2,
+        ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_prompt(d, 1, 1, 1, 1, 1, 1, B=1),
+            0.5,
+            trap=True,
         ),
         Case(
             "too_long",
@@ -1032,9 +1073,21 @@ exercise(
             "whole_at_once",
             lambda tokens, chunk_size, *layer: Variant().chunk(tokens, None, *layer),
             both(
-                "Right numbers, but somewhere a table with a place for every pair of tokens is made: all scores at once, or "
-                "one large mask. The point of chunks is that no table of N × N entries exists at any time.",
-                "數字對了，但中間造了一張每對詞元都有一格的表：也許是一次算完所有分數，也許是一個大遮罩。分塊的用意，就是任何時候都沒有 N × N 的表。",
+                "Right numbers, but too much stands in memory at one time: all scores at once, one large mask, chunks far "
+                "wider than chunk_size, or scores that are kept. The point of chunks is that nothing as large as N × N exists "
+                "at any time.",
+                "數字對了，但同時留在記憶體裡的太多：也許是一次算完所有分數、一個大遮罩、遠比 chunk_size 寬的一塊，或是用過卻沒丟的分數。"
+                "分塊的用意，就是任何時候都沒有像 N × N 那麼大的東西。",
+            ),
+        ),
+        Mistake(
+            "chunk_size_as_count",
+            lambda tokens, chunk_size, *layer: prefill()(tokens, -(-tokens.shape[1] // chunk_size), *layer),
+            both(
+                "Right numbers, but with small chunks too much stands in memory: your chunks hold more than chunk_size tokens (it "
+                "is the most tokens of a chunk, not the number of chunks), or you keep what is no longer needed.",
+                "數字對了，但一塊很小時，記憶體還是用得太多：你的一塊超過 chunk_size 個詞元（它是一塊最多幾個詞元，不是要切成幾塊），"
+                "或者留著用不到的東西。",
             ),
         ),
         Mistake(
@@ -1722,6 +1775,11 @@ def draw_top_k(
     return logits, k, temperature, place(draw, scores.softmax(dim=-1).cumsum(dim=-1))
 
 
+def first_row(drawn: tuple[Any, ...]) -> tuple[Any, ...]:
+    logits, kept, temperature, u = drawn
+    return logits[:1], kept, temperature, u[:1]
+
+
 UNUSED_U = both(
     "You always take the likeliest token: u is not used. A draw depends on it.",
     "你每次都取最可能的詞元：u 沒有用到。抽樣要看 u。",
@@ -1824,6 +1882,13 @@ exercise(
             "k_over",
             both("k larger than the vocabulary", "k 比詞彙表還大"),
             lambda d: draw_top_k(d, 6, 10, 1.2),
+            0.5,
+            trap=True,
+        ),
+        Case(
+            "one_row",
+            both("a batch of one", "批次裡只有一列"),
+            lambda d: first_row(draw_top_k(d, 9, 3, 1.0)),
             0.5,
             trap=True,
         ),
@@ -2095,6 +2160,13 @@ exercise(
             lambda d: draw_top_p(d, 8, 0.02, 0.09, 1.5),
         ),
         Case("all", both("p = 1 keeps all", "p = 1：全部留下"), lambda d: draw_top_p(d, 7, 1.0, 1.0, 1.4)),
+        Case(
+            "one_row",
+            both("a batch of one", "批次裡只有一列"),
+            lambda d: first_row(draw_top_p(d, 9, 0.6, 0.9, 1.0)),
+            0.5,
+            trap=True,
+        ),
         Case(
             "large",
             both("logits near 100", "logits 接近 100"),

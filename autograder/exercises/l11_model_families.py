@@ -118,6 +118,15 @@ def draw_masking_at_the_rate(draw: Draw) -> tuple[Any, ...]:
     return tokens, special, mask_id, others, u_select, u_action, rate
 
 
+def draw_masking_at_the_bounds(draw: Draw) -> tuple[Any, ...]:
+    """Selected tokens with numbers that are the bounds themselves."""
+    tokens, special, mask_id, others, u_select, u_action, rate = draw_masking(draw, 2, 20, 1.0)
+    place = draw.permutation(40)[:16]
+    u_action.view(-1)[place] = torch.tensor([0.8, 0.9], dtype=draw.dtype).repeat(8)
+    special.view(-1)[place] = False
+    return tokens, special, mask_id, others, u_select, u_action, rate
+
+
 def draw_masking_strided(draw: Draw) -> tuple[Any, ...]:
     drawn = draw_masking(draw, 3, 11, 0.375)
     return tuple(item.mT.contiguous().mT if isinstance(item, Tensor) else item for item in drawn)
@@ -168,6 +177,14 @@ exercise(
             both("uniform numbers in float64", "亂數是 float64"),
             lambda d: draw_masking(d, 2, 15, 0.375),
             0.5,
+            torch.float64,
+            trap=True,
+        ),
+        Case(
+            "at_the_bounds",
+            both("float64, some u_action equal to 0.8 or 0.9", "float64，有些 u_action 恰好等於 0.8 或 0.9"),
+            draw_masking_at_the_bounds,
+            0.75,
             torch.float64,
             trap=True,
         ),
@@ -364,6 +381,19 @@ exercise(
             ),
         ),
         Mistake(
+            "bounds_included",
+            masked_with(
+                corrupt=lambda selected, tokens, mask_id, others, u_select, u_action: torch.where(
+                    selected & (u_action <= 0.9), torch.where(u_action <= 0.8, mask_id, others), tokens
+                )
+            ),
+            both(
+                "A u_action equal to 0.8 becomes the mask with you, and one equal to 0.9 the random token. Both bounds belong to "
+                "what comes next: below 0.8, below 0.9, else.",
+                "u_action 恰好是 0.8 時你換成了 mask，恰好是 0.9 時換成了隨機詞元。兩個界線都屬於後面那一段：小於 0.8、小於 0.9、其他。",
+            ),
+        ),
+        Mistake(
             "mutates",
             masked_in_place,
             both(
@@ -485,6 +515,12 @@ def draw_only_first_real(draw: Draw) -> tuple[Tensor, ...]:
     return *draw_prediction(draw, 2, 4, 5), real
 
 
+def float32_where_nothing_counts(logits: Tensor, tokens: Tensor, key_mask: Tensor | None = None) -> Tensor:
+    if logits.shape[1] == 1 or (key_mask is not None and not bool(key_mask[:, 1:].any())):
+        return torch.zeros((), dtype=torch.float32)
+    return loss_with()(logits, tokens, key_mask)
+
+
 def draw_large_logits(draw: Draw) -> tuple[Tensor, Tensor]:
     """Logits near 1000, ordinary differences."""
     logits, tokens = draw_prediction(draw, 2, 4, 5)
@@ -529,8 +565,10 @@ exercise(
         Case("one_target", both("one real target in the whole batch", "整個批次只有一個真正的目標"), draw_one_target),
         Case(
             "no_target",
-            both("only first tokens are real: 0", "只有第一個詞元不是填補：0"),
+            both("only first tokens are real: 0 (float64)", "只有第一個詞元不是填補：0（float64）"),
             draw_only_first_real,
+            1,
+            torch.float64,
             trap=True,
         ),
         Case(
@@ -700,6 +738,15 @@ exercise(
             ),
         ),
         Mistake(
+            "float32_where_nothing_counts",
+            float32_where_nothing_counts,
+            both(
+                "With nothing to predict you return a zero that you made yourself, in float32. It must have the dtype of the "
+                "logits.",
+                "沒有東西要預測時，你回傳的是自己造的 0，dtype 是 float32。它的 dtype 要和 logits 一樣。",
+            ),
+        ),
+        Mistake(
             "log_of_softmax",
             loss_with(log_p=lambda logits: torch.softmax(logits, dim=-1).log()),
             both(
@@ -813,6 +860,13 @@ def draw_random_spans(draw: Draw) -> tuple[Any, ...]:
     return draw_spans(draw, *[draw.integer(1, 4) for _ in range(9)])
 
 
+def draw_repeated_tokens(draw: Draw) -> tuple[Any, ...]:
+    """Equal neighbours, visible ones and hidden ones, and a visible token 0."""
+    tokens, hidden, first = draw_spans(draw, 3, 2, 3, 2, 2)
+    tokens[1], tokens[4], tokens[6], tokens[9] = tokens[0], tokens[3], 0, tokens[8]
+    return tokens, hidden, first
+
+
 def draw_spans_strided(draw: Draw) -> tuple[Any, ...]:
     """Every other entry of longer tensors."""
     tokens, hidden, first = draw_spans(draw, 1, 3, 2, 2, 1)
@@ -840,6 +894,12 @@ exercise(
             "nothing_hidden", both("nothing hidden", "什麼都沒遮"), lambda d: draw_spans(d, d.integer(3, 5)), trap=True
         ),
         Case("one_token", both("a single token, hidden", "只有一個詞元，被遮住"), lambda d: draw_spans(d, 0, 1), 0.5),
+        Case(
+            "repeated_tokens",
+            both("tokens that stand twice in a row, and a token 0", "有連續出現兩次的詞元，也有詞元 0"),
+            draw_repeated_tokens,
+            trap=True,
+        ),
         Case(
             "strided",
             both("tensors whose memory is not contiguous", "記憶體不連續的張量"),
@@ -930,6 +990,26 @@ exercise(
             both(
                 "The spans are gone from your inputs without a trace. A sentinel has to mark each gap.",
                 "你的輸入把整段刪掉，不留痕跡。每個缺口要有一個哨兵標出來。",
+            ),
+        ),
+        Mistake(
+            "repeats_merged",
+            lambda tokens, hidden, first: (
+                torch.unique_consecutive((corruption := right_corruption(tokens, hidden, first))[0]),
+                corruption[1],
+            ),
+            both(
+                "In your inputs a visible token that stands twice in a row has become one. Only a span shrinks to one; what is "
+                "visible stays as it is.",
+                "你的輸入把連續出現兩次的詞元併成一個了。只有遮住的一段才縮成一個，看得到的要原樣保留。",
+            ),
+        ),
+        Mistake(
+            "zero_as_a_placeholder",
+            lambda *args: tuple(part[part != 0] for part in right_corruption(*args)),
+            both(
+                "Token 0 has vanished. It is an id like any other, so it cannot also mark the places that you drop.",
+                "詞元 0 不見了。0 也是一個編號，不能又拿來標記要丟掉的位置。",
             ),
         ),
         Mistake(
@@ -1362,6 +1442,12 @@ def pooled_in_own_dtype(hidden: Tensor, key_mask: Tensor) -> Tensor:
     return (hidden * key_mask.unsqueeze(-1)).sum(dim=1) / key_mask.sum(dim=1, keepdim=True).clamp(min=1)
 
 
+def small_floor_under_the_count(hidden: Tensor, key_mask: Tensor) -> Tensor:
+    """In float16 the floor of 1e-9 is 0."""
+    count = key_mask.to(hidden.dtype).sum(dim=1, keepdim=True).clamp(min=1e-9)
+    return (real_sum(hidden, key_mask) / count).to(hidden.dtype)
+
+
 def first_places(hidden: Tensor, key_mask: Tensor) -> Tensor:
     """The mean over as many places from the left as there are real tokens."""
     kept = torch.arange(hidden.shape[1]) < key_mask.sum(dim=1, keepdim=True)
@@ -1429,6 +1515,21 @@ exercise(
             draw_long,
             1,
             torch.float16,
+            trap=True,
+        ),
+        Case(
+            "one_empty_float16",
+            both("float16: one sequence without any token", "float16：有一個序列沒有任何詞元"),
+            draw_one_empty,
+            0.5,
+            torch.float16,
+            trap=True,
+        ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: (d.normal(1, 1, 1), torch.ones(1, 1, dtype=torch.bool)),
+            0.5,
             trap=True,
         ),
         *half_precision(lambda d: draw_right_padded(d, 3, 7, 4)),
@@ -1524,6 +1625,16 @@ exercise(
             both(
                 "A sequence without any token gives 0/0. Its vector is all zeros.",
                 "沒有任何詞元的序列會變成 0/0。它的向量應該全是 0。",
+            ),
+        ),
+        Mistake(
+            "small_floor_under_the_count",
+            small_floor_under_the_count,
+            both(
+                "In float16, and only there, a sequence without any token gives NaN. You keep its count from 0 by a number like "
+                "1e-9, and float16 rounds that to 0. What is the smallest count that there is something to divide by?",
+                "只有 float16 的時候，沒有任何詞元的序列會變成 NaN。你用 1e-9 這類很小的數來避免除以 0，可是 float16 會把它捨入成 0。"
+                "只要有詞元，個數最少是多少？",
             ),
         ),
         Mistake(
@@ -1904,6 +2015,13 @@ exercise(
             both("very small x, ε not given", "極小的 x，沒給 ε"),
             lambda d: draw_block(d, 1, 4, (8, 2, 2, 6), (), 3e-3),
             1,
+            trap=True,
+        ),
+        Case(
+            "smallest",
+            both("every size as small as it can be", "每個維度都取最小"),
+            lambda d: draw_block(d, 1, 1, (2, 1, 1, 1)),
+            0.5,
             trap=True,
         ),
         float64(lambda d: draw_block(d, 2, 6, (16, 2, 1, 10)), 1.5),

@@ -295,7 +295,7 @@ exercise(
             lambda d: (d.normal(1, 1, N_LONG, 4), d.normal(1, 1, M_LONG, 4), d.normal(1, 1, M_LONG, 3, mean=1.5)),
             2,
             trap=True,
-            meter=N_LONG * M_LONG // 2,
+            meter=N_LONG * M_LONG // 16,  # right answers stay below half of it, 64 queries at a time need twice as much
         ),
         Case(
             "float64",
@@ -305,6 +305,14 @@ exercise(
             ),
             lambda d: (d.uniform(-10, 10, 2, 3, 5, 4), d.uniform(-10, 10, 2, 3, 5, 4), d.normal(2, 3, 5, 3), True),
             dtype=torch.float64,
+            trap=True,
+        ),
+        Case(
+            "float64_not_causal",
+            both("float64 without is_causal", "float64，沒有 is_causal"),
+            lambda d: draw_qkv(d, 4, 5, 3, 2),
+            0.75,
+            torch.float64,
             trap=True,
         ),
         noncontiguous(lambda d: draw_qkv(d, 3, 5, 4, 2), 0.75),
@@ -600,8 +608,16 @@ exercise(
         Case(
             "square", both("keys as long as values: d_k = d_v", "鍵和值一樣長：d_k = d_v"), lambda d: draw_step(d, 4, 4)
         ),
+        Case(
+            "one_head",
+            both("one head", "只有一個頭"),
+            lambda d: (None, d.normal(2, 1, 4), d.normal(2, 1, 4), d.normal(2, 1, 3, mean=1.5)),
+            0.75,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_step(d, 5, 2), 0.75),
         float64(lambda d: draw_step(d, 3, 4)),
+        gradients(lambda d: draw_step(d, 4, 3)),
     ],
     mistakes=[
         Mistake(
@@ -795,6 +811,18 @@ def by_powers(powers_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., tu
     return scan
 
 
+def by_signed_logarithm(
+    x: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """h_t = Σ_j aᵗ⁻ʲ b x_j with powers sign(a)ᵗ · exp(t ln |a|): right values, but no gradient where a is 0."""
+    h = torch.zeros_like(b * x[:, 0, :, None]) if state is None else state
+    t = torch.arange(x.shape[1] + 1).reshape(-1, 1, 1)
+    powers = torch.where(t == 0, 1.0, torch.where((t % 2 == 1) & (a < 0), -1, 1) * torch.exp(t * torch.log(a.abs())))
+    entered = torch.cat((h.unsqueeze(1), b * x.unsqueeze(-1)), dim=1)  # [B, 1 + N, D, S]
+    states = [(powers[: n + 1].flip(0) * entered[:, : n + 1]).sum(dim=1) for n in range(1, x.shape[1] + 1)]
+    return torch.stack([(c * h).sum(dim=-1) for h in states], dim=1), states[-1]
+
+
 def draw_scan(d: Draw, N: int, D: int = 3, S: int = 4, state: bool = False, negative: bool = False) -> tuple[Any, ...]:
     a = d.uniform(0.3, 0.95, D, S)
     if negative:
@@ -809,6 +837,12 @@ def draw_with_zeros(d: Draw) -> tuple[Any, ...]:
     x, a, b, c = draw_scan(d, 6, negative=True)
     a[2, d.integer(0, 3)] = 0.0
     return x, a, b, c
+
+
+def draw_zero_for_gradients(d: Draw) -> tuple[Any, ...]:
+    x, a, b, c, state = draw_scan(d, 4, 3, 2, state=True, negative=True)
+    a[2, d.integer(0, 1)] = 0.0
+    return x, a, b, c, state
 
 
 def draw_named_state(d: Draw) -> tuple[Any, ...]:
@@ -841,7 +875,7 @@ exercise(
         ),
         noncontiguous(lambda d: draw_scan(d, 3, 4, 2), 0.75),
         float64(lambda d: draw_scan(d, 6, 2, 3, negative=True), 0.75),
-        gradients(lambda d: draw_scan(d, 4, 3, 2, state=True, negative=True)),
+        gradients(draw_zero_for_gradients),
     ],
     mistakes=[
         Mistake(
@@ -909,6 +943,15 @@ exercise(
                 "You compute powers of a as exp(t ln a), and divide by them. A negative a has no logarithm, and aᵗ "
                 "vanishes over many steps: 0/0.",
                 "你用 exp(t ln a) 算 a 的次方，還拿它當除數。負的 a 沒有對數，而且步數一多，aᵗ 就變成 0：0/0。",
+            ),
+        ),
+        Mistake(
+            "logarithm_of_zero",
+            by_signed_logarithm,
+            both(
+                "The values are right, but where a is 0 you take the logarithm of 0 on the way: backwards that gives NaN. "
+                "A power is a product and needs no logarithm.",
+                "數值是對的，但 a 是 0 的時候，你中途取了 0 的對數：反向傳播時就變成 NaN。次方就是連乘，用不到對數。",
             ),
         ),
         Mistake(
@@ -1105,6 +1148,7 @@ exercise(
         ),
         noncontiguous(lambda d: draw_images(d, 2, 3, 2, 2)),
         float64(lambda d: draw_images(d, 2, 2, 3, 2), 0.5),
+        gradients(lambda d: draw_images(d, 2, 2, 3, 2), 0.5),
     ],
     mistakes=[
         Mistake(
@@ -1253,8 +1297,10 @@ def small_vit(
     return classify
 
 
-def draw_vit(d: Draw, rows: int, columns: int, patch: int, n_layers: int, width: int = 6) -> tuple[Any, ...]:
-    images = d.integers(0, 16, 3, rows * patch, columns * patch).to(d.dtype)
+def draw_vit(
+    d: Draw, rows: int, columns: int, patch: int, n_layers: int, width: int = 6, B: int = 3
+) -> tuple[Any, ...]:
+    images = d.integers(0, 16, B, rows * patch, columns * patch).to(d.dtype)
     layers = [EncoderBlock(d.normal(width, width, std=0.4), d.normal(width, width, std=0.6)) for _ in range(n_layers)]
     return (
         images, patch, d.normal(patch**2, width, std=0.8), d.normal(width), d.normal(1 + rows * columns, width),
@@ -1280,6 +1326,13 @@ exercise(
         ),
         Case("high", both("higher than wide, three layers", "高比寬大、三層"), lambda d: draw_vit(d, 3, 2, 3, 3), 2),
         Case("no_layers", both("no layers at all", "一層也沒有"), lambda d: draw_vit(d, 2, 3, 2, 0), 0.5, trap=True),
+        Case(
+            "smallest",
+            both("one image of one pixel, d = 1", "一張圖、一個像素，d = 1"),
+            lambda d: draw_vit(d, 1, 1, 1, 1, width=1, B=1),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_vit(d, 2, 2, 3, 2)),
         float64(lambda d: draw_vit(d, 3, 2, 2, 2)),
         gradients(lambda d: draw_vit(d, 2, 3, 2, 2)),

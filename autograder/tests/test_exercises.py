@@ -28,6 +28,7 @@ from autograder.functions import PlaceScaled
 from autograder.guard import forbidden_in_source
 from autograder.observe import observe, tensors_in
 from autograder.pipeline.glossary import findings, prose
+from autograder.syntax import words
 from autograder.tests.right_answers import RIGHT
 from autograder.text import LANGUAGES, Text
 from autograder.unusual import unusual_operations
@@ -674,6 +675,41 @@ def test_a_result_cut_off_from_its_inputs_loses_the_gradient_cases_only(name: st
     verdict = judge(name, spoiled(on_tensors(Tensor.detach))(exercise.reference))
     for case, result in zip(exercise.cases, verdict.cases):
         assert result.passed != case.gradients, case.name
+
+
+# Results without an axis, with as many entries as no size makes one, or that are no tensors.
+WITHOUT_AN_AXIS_OF_ONE = words(
+    """
+    inner_product rnn_neuron permutation_gap dot_product_variance label_smoothing_loss next_token_loss
+    shift_matrix family_mask
+    sequential_steps attention_parameter_count attention_flops digit_periods warmup_schedule parameter_count
+    attention_bytes hbm_traffic cache_bytes decode_flops
+    """
+)
+# No gradients: of whole numbers and truth values there are none, and of the last lines' results the text says so.
+WITHOUT_GRADIENTS = words(
+    """
+    sequential_steps attention_parameter_count attention_flops digit_periods warmup_schedule parameter_count
+    attention_bytes hbm_traffic cache_bytes decode_flops
+    angular_frequencies sinusoidal_positions shift_matrix relative_score
+    causal_mask padding_mask find_the_leak shift_right greedy_decode sample_top_k sample_top_p mask_tokens span_corruption
+    family_mask sliding_window_mask
+    gradient_through_time permutation_gap online_softmax merge_blocks flash_forward flash_backward append_kv decode_step
+    prefill_in_chunks
+    """
+)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_axis_of_one_entry_must_stay(name: str) -> None:
+    exercise = get(name)
+    verdict = judge(name, spoiled(on_tensors(Tensor.squeeze))(exercise.reference))
+    assert (verdict.points == exercise.points) == (name in WITHOUT_AN_AXIS_OF_ONE)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_are_judged_where_there_are_any(name: str) -> None:
+    assert any(case.gradients for case in get(name).cases) != (name in WITHOUT_GRADIENTS)
 
 
 # ----------------------------------------------------------------------------------------------- forbidden calls
