@@ -14,7 +14,7 @@ import itertools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -24,13 +24,16 @@ from nbformat import NotebookNode
 
 from autograder.pipeline.drafts import SETUP_LIMIT, Draft, clean_text, code_size, read_draft, setup_size
 from autograder.pipeline.pile import (
+    PHONE,
     CollectError,
     copy_of,
     folder_name,
     lesson_in,
+    name_in,
     name_without_lesson,
     names_nobody,
     read_pile,
+    somebody,
 )
 from autograder.pipeline.rebuild import (
     Frames,
@@ -104,9 +107,10 @@ _COOL = re.compile(r"^[A-Za-z]\w*#_(?=.)")  # NTU COOL, a Canvas, writes the stu
 _NAME_AND_ID = re.compile(r"(?P<name>\D.*)_(?P<id>[0-9]{5,})_?")
 _ID = re.compile(r"(?:\D.*_)?\D{0,2}\d{5,}_?")
 _DATE = re.compile(r"(?:.*\D)?20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])_?")
-# B11901003, R09H41005 or 410912001, whatever stands beside it: "陳大文 B11901003", "B11901003陳大文"
+# B11901003, R09H41005 or 410912001, whatever stands beside it: "陳大文 B11901003", "B11901003陳大文", "B11901003hw2"
 _NUMBER = re.compile(
-    r"(?<![A-Za-z0-9])(?=(?:[A-Za-z]*\d){6})(?:[A-Za-z]{1,2}\d{1,9}[A-Za-z]?\d{1,9}|\d{8,12})(?![A-Za-z0-9])"
+    r"(?<![A-Za-z0-9])(?=(?:[A-Za-z]*\d){6})(?:[A-Za-z]{1,2}\d{1,9}[A-Za-z]?\d{1,9}|\d{8,12})"
+    r"(?=(?:(?i:hw|homework)\d{0,2})?(?![A-Za-z0-9]))"
 )
 
 
@@ -194,53 +198,151 @@ def names_someone(folder: str) -> bool:
     return _ID.fullmatch(name) is not None and _DATE.fullmatch(name) is None
 
 
+def is_no_number(text: str) -> bool:
+    """Whether what looks like a student's number is a date or a telephone's."""
+    return bool(_DATE.fullmatch(text) or PHONE.fullmatch(text))
+
+
+def numbers_in(text: str) -> set[str]:
+    return {number for number in _NUMBER.findall(text) if not is_no_number(number)}
+
+
 def number_and_name(folder: str) -> tuple[str, str] | None:
     """The student's number in a folder's name and what stands beside it, if there is one number that is no date."""
     text = unicodedata.normalize("NFKC", folder)
-    found = {number for number in _NUMBER.findall(text) if not _DATE.fullmatch(number)}
+    found = numbers_in(text)
     if len(found) != 1:
         parts = _NAME_AND_ID.fullmatch(folder)
-        return (parts["id"], parts["name"]) if parts else None
+        return None if parts is None or is_no_number(parts["id"]) else (parts["id"], parts["name"])
     (number,) = found
-    words = re.split(r"[\s\-_.()]+", text.replace(number, " "))
+    words = re.split(r"[\s\-_.()]+", somebody(text.replace(number, " ")))
     return number, " ".join(word for word in words if word and not names_nobody(word))
 
 
-def student_folders(drafts: Sequence[Draft], frames: Frames) -> dict[int, str]:
+def typed_id(id_: str, name: str) -> tuple[str, str]:
+    """What is typed as id and name, where more than the id stands there ("B11901003 陳大文", an e-mail address, "B12 901001"), or
+    one in the other's place.
+    """
+    text = unicodedata.normalize("NFKC", id_[:200]).strip()
+    joined = re.sub(r"[\s\-]+", "", text)
+    if joined != text and numbers_in(joined) == {joined}:
+        return joined, name
+    found = numbers_in(text)
+    if len(found) == 1 and re.search(r"\w", re.sub(re.escape(*found), "", text)):
+        return found.pop(), name
+    if len(swapped := numbers_in(unicodedata.normalize("NFKC", name[:200]))) == 1 and not re.search(r"\d", text):
+        return swapped.pop(), id_
+    return id_, name
+
+
+def student_folders(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submission] = ()) -> dict[int, str]:
     """For files that no platform named: index of the draft -> the folder (or zip) that stands for its student.
 
-    Folders that all share are wrappers, and so are names of lessons and words like "submissions". A folder with the
-    files of several students is no student's.
+    Folders that all share are wrappers, and so are names of lessons and words like "submissions" or "late". A folder with the
+    files of several students is no student's: there those folders count that lie in it.
     """
-    paths: dict[int, list[str]] = {}
-    for number, draft in enumerate(drafts):
+    paths: list[list[str]] = []
+    for draft in drafts:
         folders = [folder_name(part) for part in draft.file.path[:-1]]
-        paths[number] = [
-            name_without_lesson(part, frames) if lesson_in(part, frames) else part
-            for part in folders
-            if name_without_lesson(part, frames)
-        ]
-    counted = [number for number in paths if not drafts[number].problem] or list(paths)
-    deepest = max(len(paths[number]) for number in counted) if counted else 0
-    level = 0  # the first folder in which the paths differ
-    while level < deepest and len({tuple(paths[number][: level + 1]) for number in counted}) == 1:
-        level += 1
-    if level == deepest:  # they never do: one student's folder, or all files in one
-        level = max(level - 1, 0)
-    result = {number: path[level] for number, path in paths.items() if len(path) > level}
+        paths.append(
+            [
+                name_without_lesson(part, frames) if lesson_in(part, frames) else part
+                for part in folders
+                if name_without_lesson(part, frames)
+            ]
+        )
+    known, typed = Known(before), Counter(normal(draft.setup_id) for draft in drafts)
+    result: dict[int, str] = {}
 
-    people: dict[str, set[str]] = defaultdict(set)
-    for number, folder in result.items():
-        draft = drafts[number]
-        if number in counted:
-            people[folder].add(draft.setup_id)
-            # Names of files tell students apart only where all files lie in one folder.
-            if len(set(result.values())) == 1 and not draft.setup_id:
-                people[folder].add(name_without_lesson(draft.name, frames))
-            people[folder].discard("")
-    if people and all(len(ids) > 1 for ids in people.values()):
-        return {}
+    def divide(inside: list[int], level: int) -> None:
+        counted = [at for at in inside if not drafts[at].problem] or inside
+        deepest, top = max((len(paths[at]) for at in counted), default=0), level
+        inside_typed = {normal(drafts[at].setup_id) for at in counted} - {""}
+        # the first folder in which the paths differ, or that is a student's
+        while level < deepest and len({tuple(paths[at][: level + 1]) for at in counted}) == 1:
+            if is_one_student_s(paths[counted[0]][level], inside_typed):
+                break
+            level += 1
+        if level == deepest:  # they never do: one student's folder, or all files in one
+            level = max(level - 1, top)
+        groups: dict[str, list[int]] = defaultdict(list)
+        for at in inside:
+            if len(paths[at]) > level:
+                groups[paths[at][level]].append(at)
+        read = {*counted}
+        for folder, group in groups.items():
+            if are_several(folder, [at for at in group if at in read], level + 1, alone=len(groups) == 1):
+                divide(group, level + 1)
+            else:
+                result.update(dict.fromkeys(group, folder))
+
+    def is_one_student_s(folder: str, ids: set[str]) -> bool:
+        """Whether a folder that holds everything is called after the only student: a course has numbers too."""
+        number = normal((number_and_name(folder) or ("", ""))[0])
+        return bool(number) and ids <= {number} and (bool(ids) or number in known.ids or not number.isdigit())
+
+    def are_several(folder: str, group: list[int], level: int, alone: bool) -> bool:
+        """Whether several students' files lie in a folder: what is typed in them, or the numbers of what lies directly in it."""
+        numbers, ids, names = set[str](), set[str](), set[str]()
+        for at in group:
+            below = paths[at][level] if len(paths[at]) > level else name_without_lesson(drafts[at].name, frames)
+            number, _ = number_and_name(below) or ("", "")
+            numbers.add(normal(number))
+            ids.add(normal(drafts[at].setup_id or number))
+            names.add("" if drafts[at].setup_id else normal(number or below))
+        others = (ids | numbers) - {""}
+        if own := normal((number_and_name(folder) or ("", ""))[0]):
+            unlike = ("" not in ids and len(ids) > 1) or (alone and own.isdigit() and len(names - {""}) > 1)
+            return own not in others and unlike
+        # Names of files tell students apart only where all files lie in one folder.
+        if len((ids | names if alone else ids) - {""}) < 2 and len(numbers - {""}) < 2:
+            return False
+        # It was one's in an earlier run: then the others' notebooks that it holds too are of those who have a place of their own.
+        theirs = known.in_folder.get(normal(folder), set())
+        here = Counter(normal(drafts[at].setup_id) for at in group)
+        return len(theirs) != 1 or any(id_ not in known.ids and typed[id_] == here[id_] for id_ in others)
+
+    divide([*range(len(drafts))], 0)
     return result
+
+
+class Known:
+    """What earlier runs say of whose a file is, where no platform named it."""
+
+    def __init__(self, before: Sequence[Submission]) -> None:
+        self.ids: set[str] = set()  # everything that somebody was called
+        self.in_folder: dict[str, set[str]] = defaultdict(set)  # the ids of those whose files lay in a folder
+        self.named: dict[str, dict[str, Submission]] = defaultdict(dict)  # by what their files or folders were called
+        for file in before:
+            if file.platform or is_unknown(file) or file.status not in (*GRADED, "superseded"):
+                continue
+            self.ids |= names_of(file)
+            for part in file.source.split("/")[:-1]:
+                self.in_folder[normal(folder_name(part))].add(file.student_id)
+            if name := name_of(file):
+                self.named[name].setdefault(file.student_id, file)
+
+    def only(self, name: str) -> Submission | None:
+        """A file of the only student who was called so."""
+        files = self.named.get(name, {})
+        return next(iter(files.values())) if len(files) == 1 else None
+
+
+def names_of(file: Submission) -> set[str]:
+    """The ids of a student of an earlier run: the one that it has, and as they were found."""
+    return {*map(normal, (file.student_id, file.raw_id, file.notebook_id))} - {""}
+
+
+def name_of(file: Submission) -> str:
+    """The name beside the id in what a file (or the folder it is in) is called."""
+    id_, who = normal(file.raw_id), file.claimant
+    name = name_in(who.replace(id_, " ") if number_and_name(id_) else who)
+    return name if "/" not in who and re.search(r"[^\W\d_]", name) else ""
+
+
+def id_of(file: Submission) -> str:
+    """What to look for as the id, so that it becomes the one of an earlier run."""
+    return file.raw_id if safe_id(file.raw_id) == file.student_id else file.student_id
 
 
 def safe_id(raw: str) -> str:
@@ -253,39 +355,48 @@ def safe_id(raw: str) -> str:
 def identify(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submission] = ()) -> list[Owner]:
     """The owner of each draft: platform, folder with an id, set-up cell, folder, file name, "unknown-1", … in this order."""
     released = {frame.student_id for languages in frames.values() for frame in languages.values()}
+    known_ids = Known(before).ids
     for draft in drafts:
-        draft.setup_id = "" if draft.setup_id in released else draft.setup_id
+        if draft.setup_id in released:
+            draft.setup_id = ""
+        elif normal(draft.setup_id) not in known_ids:
+            draft.setup_id, draft.setup_name = typed_id(draft.setup_id, draft.setup_name)
     by_platform = platform_owners(drafts, frames)
     rest = [number for number, owner in enumerate(by_platform) if owner is None]
-    folders = student_folders([drafts[number] for number in rest], frames)
+    folders = student_folders([drafts[number] for number in rest], frames, before)
     folder_of = {rest[number]: folder for number, folder in folders.items()}
-
-    ids = ids_of_folders(drafts, folder_of)
+    ids = ids_of_folders(drafts, folder_of, before)
+    tags = [
+        somebody(name_without_lesson(re.sub(r"\.\w{2,5}$", "", draft.name) if draft.problem else draft.name, frames))
+        for draft in drafts
+    ]
+    loose = [number for number in rest if number not in folder_of and not drafts[number].problem]
+    had = ids_of_names([(drafts[number], tags[number]) for number in loose], drafts, before)
 
     owners: list[Owner] = []
     for number, draft in enumerate(drafts):
-        owner = by_platform[number]
-        tag = name_without_lesson(re.sub(r"\.\w{2,5}$", "", draft.name) if draft.problem else draft.name, frames)
+        owner, tag = by_platform[number], tags[number]
         if owner is not None:
             pass
         elif folder := folder_of.get(number, ""):
-            raw_id, name = number_and_name(folder) or (ids.get(folder, folder), "")
-            owner = Owner(raw_id, name or draft.setup_name or folder)
+            shown = somebody(folder)
+            raw_id, name = number_and_name(folder) or (ids.get(folder, shown), "")
+            owner = Owner(raw_id, name or draft.setup_name or shown)
         elif safe_id(draft.setup_id):
-            owner = Owner(draft.setup_id, draft.setup_name or tag or draft.setup_id)
+            owner = Owner(had.get(name_in(tag), draft.setup_id), draft.setup_name or tag or draft.setup_id)
         elif safe_id(tag):
-            raw_id, name = number_and_name(tag) or (tag, "")
+            raw_id, name = number_and_name(tag) or (had.get(name_in(tag), tag), "")
             owner = Owner(raw_id, name or draft.setup_name or tag, FROM_FILE_NAME)
         owners.append(owner if owner is not None and safe_id(owner.raw_id) else Owner("", draft.setup_name, NO_ID))
     owners = with_numbers(drafts, owners, before)
-    known = {normal(owner.raw_id) for owner, draft in zip(owners, drafts) if not draft.problem}
+    readable = {normal(owner.raw_id) for owner, draft in zip(owners, drafts) if not draft.problem}
     owners = [
         replace(owner, note=OF_NOBODY)
-        if owner.note in (FROM_FILE_NAME, NO_ID) and normal(owner.raw_id) not in known and is_stray(draft, frames)
+        if owner.note in (FROM_FILE_NAME, NO_ID) and normal(owner.raw_id) not in readable and is_stray(draft, frames)
         else owner
         for owner, draft in zip(owners, drafts)
     ]
-    zips = zips_of_students(drafts, owners, before)
+    zips = zips_of_students(drafts, owners, before, frames)
     owners = [
         with_claim(owner, draft, folder_of.get(number, ""), zips[number], frames)
         for number, (owner, draft) in enumerate(zip(owners, drafts))
@@ -354,20 +465,24 @@ class Zip:
 
 
 def zips_of_students(
-    drafts: Sequence[Draft], owners: Sequence[Owner], before: Sequence[Submission]
+    drafts: Sequence[Draft], owners: Sequence[Owner], before: Sequence[Submission], frames: Frames
 ) -> list[Zip | None]:
     """For each file the outermost zip around it that one student made, if it lies in one.
 
     Zips with the notebooks of several are exports of the class only where they hold four times as many students as there are
     files beside them, and half as many as in an earlier run, then without ids that nobody had: else who puts a second id, or
-    many that are made up, into their zip would have the dates in it believed.
+    many that are made up, into their zip would have the dates in it believed. What fits no lesson makes nobody a student.
     """
     paths = [tuple(map(folder_name, draft.file.path)) for draft in drafts]
     known = {normal(id_) for file in before for id_ in (file.student_id, file.raw_id, file.notebook_id)}
     class_size = max(lesson_counts(before).values(), default=0)
     ids: dict[tuple[str, ...], set[str]] = defaultdict(set)
     exports: set[tuple[str, ...]] = set()
-    inside = [number for number, draft in enumerate(drafts) if not draft.problem]
+    inside = [
+        number
+        for number, draft in enumerate(drafts)
+        if not draft.problem and (not in_zip(draft) or choose_lesson(draft, frames))
+    ]
     while inside:
         around: dict[int, tuple[str, ...]] = {}
         for number in inside:
@@ -407,30 +522,19 @@ def with_claim(owner: Owner, draft: Draft, folder: str, around: Zip | None, fram
     owner = replace(owner, part=len(path) - 1 if around is None else around.part)
     if owner.note == NO_ID:
         return replace(owner, who=normal("/".join(path)))
-    id_, place = normal(owner.raw_id), folder or name_without_lesson(path[-1], frames)
+    id_, place = normal(owner.raw_id), somebody(folder or name_without_lesson(path[-1], frames))
     if around is not None and around.several:
         folders = [folder_name(part) for part in path[: around.part + 1]]
         return replace(owner, who=normal("/".join(folders)), rank=SEVERAL, other=place or folders[-1])
     number, words = (place, "") if normal(place) == id_ else number_and_name(place) or ("", "")
     typed, named = normal(draft.setup_id) == id_, normal(number) == id_
     outside = path[:-1] if around is None else path[: around.part]
-    if named and any(folder in (folder_name(part), name_without_lesson(folder_name(part), frames)) for part in outside):
+    shown = [(folder_name(part), name_without_lesson(folder_name(part), frames)) for part in outside]
+    if named and folder and any(folder in names for names in shown):
         return replace(owner, who=normal(place), rank=FOLDER, other=place)
     alone = "" if typed else id_  # nothing else in the name
     who = name_in(words if words or named else place) or (alone if named else normal(folder) or alone)
     return replace(owner, who=who, rank=BOTH if named and typed else TYPED, other=place or copy_of(path[-1])[0])
-
-
-_AGAIN = re.compile(
-    r"v\d+|ver\d*|version\d*|re_?sub(?:mit(?:ted)?|mission)?|re_?vis(?:ed|ion)|updated?|fix(?:ed)?|corrected|late"
-)
-_AGAIN_ZH = re.compile("修正版?|補交|重交|更新版?|最[終新後]版?|完成版?|定稿|新版|第.版")
-
-
-def name_in(text: str) -> str:
-    """The words of a name that may be somebody's, not those that tell a file that is handed in again from the first."""
-    words = re.split(r"[\s\-_.()]+", _AGAIN_ZH.sub(" ", normal(text)))
-    return " ".join(word for word in words if word and not names_nobody(word) and not _AGAIN.fullmatch(word))
 
 
 def same_name(one: str, other: str) -> bool:
@@ -448,20 +552,57 @@ def by_id_alone(one: Submission, other: Submission) -> bool:
     """Whether nothing but the id (or the path, where there is none) says that two files are one student's: neither a platform
     nor a name.
     """
-    return is_unknown(one) or not one.claimant or not same_name(one.claimant, other.claimant)
+    names = name_of(one), name_of(other)
+    same = same_name(one.claimant, other.claimant) or (all(names) and same_name(*names))
+    return is_unknown(one) or not one.claimant or not same
 
 
-def ids_of_folders(drafts: Sequence[Draft], folder_of: dict[int, str]) -> dict[str, str]:
-    """For folders whose name is no id ("Bob"): the one id that their notebooks hold, unless another folder's do too."""
+def ids_of_folders(
+    drafts: Sequence[Draft], folder_of: dict[int, str], before: Sequence[Submission] = ()
+) -> dict[str, str]:
+    """For folders whose name is no id ("Bob"): the one id that who was called so had in earlier runs, else the one id that their
+    notebooks hold, unless another folder's do too.
+    """
     typed: dict[str, dict[str, str]] = defaultdict(dict)
     for number, folder in folder_of.items():
-        if safe_id(drafts[number].setup_id) and len(re.findall(r"\d", folder)) < 4:
-            typed[folder].setdefault(normal(drafts[number].setup_id), drafts[number].setup_id)
+        if number_and_name(folder) is None and len(re.findall(r"\d", somebody(folder))) < 4:
+            id_ = drafts[number].setup_id
+            typed[folder].update({normal(id_): id_} if safe_id(id_) else {})
+    known, names = Known(before), Counter(map(name_in, typed))
+    kept: dict[str, str] = {}
+    for folder, ids in typed.items():
+        file = known.only(name_in(folder)) if names[name_in(folder)] == 1 else None
+        # Whoever typed another id is the same student where the folder is called after the student.
+        if file is not None and (names_of(file) >= {*ids} or name_in(file.student_name) == name_in(folder)):
+            kept[folder] = id_of(file)
     taken = {number_and_name(folder) or (folder, "") for folder in folder_of.values()}
-    claims = [next(iter(ids)) for ids in typed.values() if len(ids) == 1]
-    single = {folder: next(iter(ids)) for folder, ids in typed.items() if len(ids) == 1}
-    theirs = {normal(number) for number, _ in taken}
-    return {folder: typed[folder][id] for folder, id in single.items() if claims.count(id) == 1 and id not in theirs}
+    theirs = {normal(number) for number, _ in taken} | {*map(normal, kept.values())}
+    single = {folder: next(iter(ids)) for folder, ids in typed.items() if len(ids) == 1 and folder not in kept}
+    count = Counter(single.values())
+    return kept | {folder: typed[folder][id] for folder, id in single.items() if count[id] == 1 and id not in theirs}
+
+
+def ids_of_names(
+    loose: Sequence[tuple[Draft, str]], drafts: Sequence[Draft], before: Sequence[Submission]
+) -> dict[str, str]:
+    """For files that are called after a name: the one id that who was called so had in earlier runs, typed or not, where it was
+    not typed then or is not now. An id that somebody types now, or that is known, is not left for a name's.
+    """
+    known, typed = Known(before), {normal(draft.setup_id) for draft in drafts}
+    ids: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for draft, tag in loose:
+        if number_and_name(tag) is None:
+            ids[name_in(tag)][normal(draft.setup_id)].add(name_in(draft.setup_name))
+    result = {}
+    for name, now in ids.items():
+        file = known.only(name)
+        if file is None or len(now) > 1 or name_in(file.student_name) != name:
+            continue
+        ((id_, names),) = now.items()
+        typed_now = not file.notebook_id and id_ not in known.ids and names <= {"", name}
+        if typed_now if id_ else not names_of(file) & typed:
+            result[name] = id_of(file)
+    return result
 
 
 def normal(id_: str) -> str:
@@ -489,6 +630,11 @@ def assign_ids(owners: Sequence[Owner], sources: Sequence[str] = (), before: Seq
     ]
     given: dict[str, str] = {}
     taken: set[str] = set()
+    free = FreeIds({*theirs})
+    numbered: dict[str, list[str]] = defaultdict(list)
+    for id_ in theirs:
+        for name in theirs[id_]:
+            numbered[name].append(id_)
 
     def place(at: int) -> tuple[bool, bool, bool]:
         key, base = normal(owners[at].raw_id), bases[at].casefold()
@@ -499,19 +645,32 @@ def assign_ids(owners: Sequence[Owner], sources: Sequence[str] = (), before: Seq
         if key in given:
             continue
 
-        def is_taken(id_: str, key: str = key, own: str = kept[at]) -> bool:
-            return id_ != own and (id_.casefold() in taken or key not in theirs.get(id_.casefold(), {key}))
-
-        candidate = kept[at] if kept[at] and kept[at].casefold() not in taken else free_id(bases[at], is_taken)
+        own = [id_ for id_ in numbered[key] if re.fullmatch(re.escape(bases[at].casefold()) + "-[0-9]+", id_)]
+        base = [bases[at]] if key in theirs.get(bases[at].casefold(), {key}) else []
+        known = (id_ for id_ in [kept[at], *base, *own] if id_ and id_.casefold() not in taken)
+        candidate = next(known, "") or free.numbered(bases[at])
         given[key] = spelled.get(candidate.casefold(), candidate)
         taken.add(candidate.casefold())
+        free.taken.add(candidate.casefold())
     return [given[normal(owner.raw_id)] for owner in owners]
 
 
-def free_id(base: str, is_taken: Callable[[str], bool]) -> str:
-    """`base`, or `base-2` and so on: the first that nobody has."""
-    numbered = (f"{base}-{number}" for number in itertools.count(2))
-    return next(id_ for id_ in itertools.chain([base], numbered) if not is_taken(id_))
+class FreeIds:
+    """Ids that nobody has. The next number of each is remembered: one zip may ask thousands of times for the same."""
+
+    def __init__(self, taken: set[str]) -> None:
+        self.taken = taken  # in small letters
+        self.next: dict[str, int] = {}
+
+    def like(self, base: str) -> str:
+        """`base`, or `base-2` and so on: the first that nobody has."""
+        return base if base.casefold() not in self.taken else self.numbered(base)
+
+    def numbered(self, base: str) -> str:
+        numbers = itertools.count(self.next.get(base.casefold(), 2))
+        number = next(number for number in numbers if f"{base}-{number}".casefold() not in self.taken)
+        self.next[base.casefold()] = number
+        return f"{base}-{number}"
 
 
 def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Sequence[Submission]) -> None:
@@ -521,11 +680,13 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
     Where nothing says whose it is, all who claim it get an id of their own. The instructor is told at each row.
     """
     holders: dict[tuple[str, str | None], list[Submission]] = defaultdict(list)
+    by_student: dict[str, list[Submission]] = defaultdict(list)
     for file in before:
         if file.status in (*GRADED, "superseded"):
             holders[file.student_id, file.lesson].append(file)
+            by_student[file.student_id].append(file)
     had = {file.source: file.student_id for file in before}
-    taken = {file.student_id.casefold() for file in (*rows, *before)}
+    free = FreeIds({file.student_id.casefold() for file in (*rows, *before)})
     now, then = lesson_counts(rows), lesson_counts(before)
     claims: dict[tuple[str, str | None], list[tuple[Submission, Owner]]] = defaultdict(list)
     for row, owner in zip(rows, owners, strict=True):
@@ -533,7 +694,7 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
             claims[row.student_id, row.lesson].append((row, owner))
     for (student, lesson), group in claims.items():
         held = holders[student, lesson]
-        whose = claimants([owner for _, owner in group], held)
+        whose = claimants(group, held)
         known = {whose[file.claimant] for file in held}
         few = 2 * now[lesson or ""] < then[lesson or ""]  # who is late hands in, the others' files stay as they are
         sources = {file.source for file in held}
@@ -555,6 +716,9 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
             ]
             best = max((owner.rank for owner in claim), default=TYPED)
             first = {whose[owner.who] for owner in claim if owner.rank == best}
+            if len(first) > 1 and not held:
+                theirs = by_student[student]
+                first = {whose[owner.who] for owner in claim if owner.rank == best and has_had(owner, theirs)}
         if len(first) > 1:
             first = set()
         fresh: dict[str, str] = {}
@@ -563,10 +727,9 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
             if who in first:
                 continue
             if who not in fresh:
-                candidate = free_id(safe_id(owner.other) or "unknown", lambda id_: id_.casefold() in taken)
                 old = had.get(row.source, student)
-                fresh[who] = old if old != student else candidate
-                taken.add(fresh[who].casefold())
+                fresh[who] = old if old != student else free.like(safe_id(owner.other) or "unknown")
+                free.taken.add(fresh[who].casefold())
             row.student_id = fresh[who]
             row.tell(f"It claims the id {student}, and so does another's file.")
         others = [row.source for row, owner in group if whose[owner.who] not in first]
@@ -575,20 +738,42 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
                 row.tell(f"Its id is claimed by another's file too: {others[0]}.")
 
 
-def claimants(owners: Sequence[Owner], held: Sequence[Submission]) -> dict[str, str]:
+def has_had(owner: Owner, files: Sequence[Submission]) -> bool:
+    """Whether somebody is called as who had the id in other lessons, all of whose files have a name."""
+    return all(file.claimant for file in files) and any(same_name(owner.who, file.claimant) for file in files)
+
+
+def claimants(group: Sequence[tuple[Submission, Owner]], held: Sequence[Submission]) -> dict[str, str]:
     """Who claims one id: for each `who` the one that stands for all that are the same student's.
 
     These are names of which one holds the other's words, and whatever stands beside an id that is both in the file's name
-    and typed.
+    and typed. A folder that has the id in its name is the same student's where the id is typed too and no other name stands
+    beside it.
     """
-    id_ = normal(owners[0].raw_id)
+    id_ = normal(group[0][1].raw_id)
     found: dict[str, str] = {}
-    names = {owner.who for owner in owners} | {file.claimant for file in held}
+    names = {owner.who for _, owner in group} | {file.claimant for file in held}
     for who in sorted(names, key=lambda who: (len(who.split()), who)):
         found[who] = next((found[other] for other in found if same_name(other, who)), who)
-    both = {found[owner.who] for owner in owners if owner.rank == BOTH}
-    both |= {found[file.claimant] for file in held if both and is_called(file, id_)}
-    return {who: min(both) if one in both else one for who, one in found.items()}
+    folders = {row.claimant for row, owner in group if owner.rank == FOLDER and normal(row.notebook_id) == id_}
+    folders |= {
+        file.claimant
+        for file in held
+        if id_ in file.claimant and normal(file.notebook_id) == id_ and in_folder(file, id_)
+    }
+    both = {owner.who for _, owner in group if owner.rank == BOTH}
+    both |= {file.claimant for file in held if (both or folders) and is_called(file, id_)}
+    beside = {who: name_in(who.replace(id_, " ")) for who in both | folders}
+    people = {beside[who] for who in folders} - {""}
+    fit = {who for who in both if all(same_name(one, beside[who]) for one in people) or not beside[who]}
+    same = {found[who] for who in both}
+    if all(same_name(one, other) for one in people for other in people) and (fit or not both or not people):
+        same |= {found[who] for who in folders}
+    return {who: min(same) if one in same else one for who, one in found.items()}
+
+
+def in_folder(file: Submission, id_: str) -> bool:
+    return any(id_ in normal(part) for part in file.source.split("/")[:-1])
 
 
 def is_called(file: Submission, id_: str) -> bool:
@@ -724,7 +909,8 @@ def hand_of(draft: Draft, owner: Owner) -> Hand:
 def limit_students(drafts: list[Draft], owners: list[Owner], students: list[str], frames: Frames) -> None:
     """Nobody keeps the class waiting: of very many notebooks of one student, or in one zip, only the newest are read.
 
-    What else lies in a student's zip, such as a copy of the course or of Python, has no row, or shares one.
+    What else lies in a student's zip, such as a copy of the course or of Python, has no row, or shares one; so do many notebooks
+    that are not read or fit no lesson.
     """
 
     def hand(at: int) -> Hand:
@@ -741,9 +927,12 @@ def limit_students(drafts: list[Draft], owners: list[Owner], students: list[str]
     at_work = {hand(at) for at, draft in enumerate(drafts) if not (draft.problem or draft.released)}
     drop({at for at, draft in enumerate(drafts) if draft.released and hand(at) in at_work})
     lessons: dict[Hand, set[str | None]] = defaultdict(set)
+    strange: set[int] = set()  # the `id()` of notebooks in zips that fit no lesson
     for at, draft in enumerate(drafts):
         if not draft.problem and not draft.script:
-            lessons[hand(at)].add(choose_lesson(draft, frames))
+            lesson = choose_lesson(draft, frames)
+            lessons[hand(at)].add(lesson)
+            strange |= {id(draft)} if lesson is None and in_zip(draft) else set()
     for at, draft in enumerate(drafts):
         if draft.script and not draft.problem and in_zip(draft) and not names_lesson(draft, frames):
             named = lesson_in("/".join(draft.file.path[:-1]), frames)
@@ -753,14 +942,14 @@ def limit_students(drafts: list[Draft], owners: list[Owner], students: list[str]
 
     alike: dict[Hand, dict[tuple[str, str | None], list[int]]] = defaultdict(lambda: defaultdict(list))
     for at, draft in enumerate(drafts):
-        if draft.problem and in_zip(draft) and ".ipynb" not in draft.name.lower():
+        if (draft.problem and in_zip(draft)) or id(draft) in strange:
             kind = re.sub("[0-9]+", "", draft.problem), lesson_in("/".join(draft.file.path), frames)
             known = alike[hand(at)]
             known[kind if len(known) < ZIP_REASONS else next(reversed(known))].append(at)
     more: set[int] = set()
     for group in (group for kinds in alike.values() for group in kinds.values() if len(group) > ZIP_UNREAD):
         first, rest = drafts[group[0]], f"nor are {len(group) - 1} more files of its zip read"
-        first.problem = "; ".join([first.problem, rest])
+        first.problem = "; ".join([first.problem or "it fits no released lesson", rest])
         more |= {*group[1:]}
     drop(more)
 

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -412,20 +413,78 @@ def _folded(text: str) -> str:
 def lesson_in(text: str, lessons: Iterable[str]) -> str | None:
     """The lesson that a file or folder name mentions, the longest if several."""
     folded = _folded(text)
-    found = [name for name in lessons if re.search(rf"(?<![^\W_]){re.escape(_folded(name))}(?![^\W_])", folded)]
+    found = [name for name in lessons if _named(name)[0].search(folded)]
     return max(found, key=len, default=None)
+
+
+@cache
+def _named(lesson: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """What finds a lesson in a folded name, and in one as it is written."""
+    loose = r"[\s\-_.]+".join(re.escape(part) for part in re.split(r"[\s\-_.]+", lesson))
+    return (
+        re.compile(rf"(?<![^\W_]){re.escape(_folded(lesson))}(?![^\W_])"),
+        re.compile(rf"(?<![^\W_]){loose}(?![^\W_])", re.IGNORECASE),
+    )
 
 
 _GENERIC = re.compile(
     r"(?:untitled\d*|home_?work|hw|assignments?|submissions?|submitted|solutions?|answers?|notebooks?|colab(?:_notebooks)?|"
     r"lessons?|classroom|downloads?|drive_download.*|takeout|week|final|draft|new|old|my|copy|en|zh|tw|zh_tw|"
-    r"作業|繳交|作業繳交|繳交作業|第.{1,3}[週周課次章]|(?:home_?work|hw|assignment|week|lesson|lab|unit|v|ver)?_?\d{1,2})",
+    r"作業|繳交|作業繳交|繳交作業|第.{1,3}[週周課次章](?:作業|繳交)?|(?:home_?work|hw|assignment|week|lesson|lab|unit|v|ver)?_?\d{1,2}|"
+    # those who come late, and parts of a class: 遲交, "Section A", "第1組", "甲班"
+    r"late|overdue|[遲補重晚]交(?:作業|區)?|(?:section|sec|group|team|class)s?(?:_?\d{1,3}|_[a-z])?|"
+    r"第?[\da-z一二三四五六七八九十甲乙丙丁戊己庚辛]{1,4}_?[組班][別級]?|分?組[別]?|班級?)",
 )
 
 
 def names_nobody(word: str) -> bool:
     """Whether a word of a name is one like "homework" or "final"."""
     return _GENERIC.fullmatch(_folded(word)) is not None
+
+
+# What is no part of a student's name: a date or a telephone number, the homework, and that it is handed in again. Words that may
+# be somebody's name ("Lin New", "Final Lu") are none in small letters only.
+_DATED = re.compile(
+    r"(?<![A-Za-z0-9])20\d\d(?:(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])|"
+    r"[-_./年](?:0?[1-9]|1[0-2])[-_./月](?:0?[1-9]|[12]\d|3[01])日?)(?!\d)"
+)
+PHONE = re.compile(r"(?<!\d)09\d\d-?\d{3}-?\d{3}(?!\d)")
+_WORK = re.compile(
+    r"(?<![a-z])(?:(?:home_?work|hw|assignments?|submissions?|submitted|solutions?|answers?|notebooks?)[\s\-_.]*\d{0,2}|"
+    r"(?:week|lesson|lab|unit|v|ver|version)[\s\-_.]*\d{1,2})(?![a-z0-9])|"
+    r"(?:繳交)?作業(?:繳交)?[\s\-_.]*(?:\d{1,2}(?!\d)|[一二三四五六七八九十]{1,3})?|第.{1,3}?[週周課次章](?:作業|繳交)?|(?:重新)?繳交",
+    re.IGNORECASE,
+)
+_AGAIN = re.compile(
+    r"(?<![A-Za-z0-9])(?:v\d+|ver\d*|version\d*|re_?sub(?:mit(?:ted)?|mission)?|re_?vis(?:ed|ion)|updated?|fix(?:ed)?|corrected|"
+    r"late|final|draft|new|old|done|completed?|finish(?:ed)?|ok|submit|real|latest|again|retry|(?:\d(?:st|nd|rd|th)[\s\-_]*)?try\d*)"
+    r"(?![A-Za-z0-9])|修正版?|[補重遲]交|更新版?|最[終新後]版?\d*|完成版?|定稿|新版|第.版"
+)
+_DAY = re.compile(r"(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+
+
+def somebody(text: str) -> str:
+    """What of a file's or folder's name may be the student: without dates, homework and words like "v2", as it is written.
+
+    >>> somebody("王小明_HW2"), somebody("20260305 Ann Lee_v2"), somebody("hw2")
+    ('王小明', 'Ann Lee', 'hw2')
+    """
+    left = _undated(text)
+    if left == text or not re.search(r"[^\W\d_]", left):
+        return text
+    return re.sub(r"[\s\-_.]*\s[\s\-_.]*", " ", left).strip(" -_.")
+
+
+def name_in(text: str) -> str:
+    """The words of a name that may be somebody's, for comparing: not those that name nobody either, and in small letters."""
+    words = re.split(r"[\s\-_.()]+", _undated(unicodedata.normalize("NFKC", text).strip().casefold()))
+    return " ".join(word for word in words if word and not names_nobody(word) and not _DAY.fullmatch(word))
+
+
+def _undated(text: str) -> str:
+    for pattern in (_DATED, PHONE, _WORK, _AGAIN):
+        text = pattern.sub(" ", text)
+    return text
 
 
 _ARCHIVE = re.compile(r"(?:-\d{8}T\d{6}Z(?:-\d+)?-\d{3})?\.zip$", re.IGNORECASE)
@@ -444,10 +503,9 @@ def name_without_lesson(text: str, lessons: Iterable[str]) -> str:
     """What is left of a file or folder name for the student: without copy words, lesson and words that name nobody."""
     stem = copy_of(text)[0]
     for lesson in sorted(lessons, key=len, reverse=True):
-        loose = r"[\s\-_.]+".join(re.escape(part) for part in re.split(r"[\s\-_.]+", lesson))
-        stem = re.sub(rf"(?<![^\W_]){loose}(?![^\W_])", " ", stem, flags=re.IGNORECASE)
+        stem = _named(lesson)[1].sub(" ", stem)
     stem = re.sub(r"(?<![^\W_])zh[-_]tw(?![^\W_])", " ", stem, flags=re.IGNORECASE)
     words = [word for word in re.split(r"[\s_]+|\s-\s", stem) if word.strip("-_. ")]
-    if all(names_nobody(word) for word in words):
+    if names_nobody(stem) or all(names_nobody(word) for word in words):
         return ""
     return re.sub(r"\s+", " ", stem).strip(" -_.")
