@@ -27,10 +27,10 @@ from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
-from autograder.pipeline.collect import Submission
 from autograder.pipeline.nbgrader_config import course_config, create_gradebook
 from autograder.pipeline.rebuild import all_of
 from autograder.pipeline.records import Grade, Record
+from autograder.pipeline.submission import Submission
 from autograder.text import both
 
 # For formgrader, which Jupyter opens in the course folder; the steps here take their configuration as an object.

@@ -22,8 +22,8 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from autograder.pipeline.collect import Submission
     from autograder.pipeline.records import Record
+    from autograder.pipeline.submission import Submission
 
 ROOT = Path(__file__).resolve().parents[2]
 ERROR_LOG = "error.log"

@@ -8,18 +8,8 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from autograder.pipeline.collect import (
-    GRADED,
-    NO_ANSWERS,
-    Submission,
-    by_id_alone,
-    is_blank,
-    is_unknown,
-    lesson_counts,
-    lessons_of,
-    only_by_id,
-    sentence,
-)
+from autograder.pipeline.claims import by_id_alone
+from autograder.pipeline.collect import is_blank, lessons_of, only_by_id, sentence
 from autograder.pipeline.drafts import read_draft
 from autograder.pipeline.grading import is_students, new_record, record_path
 from autograder.pipeline.pile import File
@@ -27,6 +17,7 @@ from autograder.pipeline.rebuild import Frames, all_of, load_frames, rebuild
 from autograder.pipeline.records import Record
 from autograder.pipeline.report import ReportError, read_files
 from autograder.pipeline.roster import FROM_WORKSHEET
+from autograder.pipeline.submission import GRADED, NO_ANSWERS, Submission, is_unknown, lesson_counts
 
 
 class Earlier:

@@ -29,11 +29,12 @@ from autograder.judging import MISSING, decide
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books
-from autograder.pipeline.collect import Submission, collect
+from autograder.pipeline.collect import collect
 from autograder.pipeline.kept import Tried, load_tried, save_tried
 from autograder.pipeline.rebuild import all_of
 from autograder.pipeline.records import Change, Grade, Listed, Record, changes_between, grade_of
 from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
+from autograder.pipeline.submission import Submission
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python, parsed
 from autograder.text import Text, both
 from autograder.unusual import Seen, said, unusual_in_source, unusual_operations

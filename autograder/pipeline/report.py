@@ -21,12 +21,12 @@ from markupsafe import Markup, escape
 
 from autograder.exercise import get
 from autograder.pipeline.bookkeeping import assign_penalties, by_hand
-from autograder.pipeline.collect import GRADED, Submission, names_nobody_known, safe_id
 from autograder.pipeline.grading import ANSWER, LESSONS, new_record, record_path
 from autograder.pipeline.lms import write_lms
 from autograder.pipeline.records import LATE, Change, Grade, Record
 from autograder.pipeline.roster import Member, Roster, load_roster
 from autograder.pipeline.similar import Pair, similar_pairs
+from autograder.pipeline.submission import GRADED, Submission, names_nobody_known, safe_id
 from autograder.pipeline.tables import neutral, plain, write_table
 from autograder.pipeline.whole import write_whole
 from autograder.text import LANGUAGES, Text, both

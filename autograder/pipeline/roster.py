@@ -19,8 +19,8 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from autograder.pipeline.collect import FROM_FILE_NAME, OF_NOBODY, Submission, names_nobody_known, safe_id
 from autograder.pipeline.records import Record
+from autograder.pipeline.submission import FROM_FILE_NAME, OF_NOBODY, Submission, names_nobody_known, safe_id
 from autograder.pipeline.whole import write_whole
 
 FILE = "roster.csv"  # the next ones are roster-2.csv, …

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from autograder.pipeline import cli, grading
-from autograder.pipeline.collect import Submission
 from autograder.pipeline.records import Grade, Record
 from autograder.pipeline.report import write_reports
 from autograder.pipeline.sandbox import SandboxUnavailable
+from autograder.pipeline.submission import Submission
 from autograder.text import both
 
 

@@ -25,13 +25,14 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from autograder.pipeline import drafts, report
 from autograder.pipeline import pile as pile_module
 from autograder.pipeline.authoring import read_course
-from autograder.pipeline.collect import Submission, collect, names_nobody_known, safe_id
+from autograder.pipeline.collect import collect
 from autograder.pipeline.drafts import CELL_LIMIT, is_stub, names_of, read_draft
 from autograder.pipeline.grading import LESSONS as LESSONS_OF_THE_COURSE
 from autograder.pipeline.pile import CollectError, File, copy_of
 from autograder.pipeline.rebuild import load_frames, rebuild
 from autograder.pipeline.records import Record
 from autograder.pipeline.releases import came_later, load_releases
+from autograder.pipeline.submission import Submission, names_nobody_known, safe_id
 
 Cells = list[dict[str, Any]]
 

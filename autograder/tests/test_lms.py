@@ -13,9 +13,9 @@ import pytest
 
 from autograder.exercise import get
 from autograder.pipeline import lms, report, roster, similar
-from autograder.pipeline.collect import OF_NOBODY, Submission
 from autograder.pipeline.records import Grade, Record
 from autograder.pipeline.roster import Roster, RosterError, parse
+from autograder.pipeline.submission import OF_NOBODY, Submission
 from autograder.text import both
 
 QKV, SCALE = "02_qkv", "03_sqrt_dk"

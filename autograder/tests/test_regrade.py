@@ -24,13 +24,13 @@ from autograder import exercise as catalogue
 from autograder import get
 from autograder.pipeline import cluster, grading, report, sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books, by_hand
-from autograder.pipeline.collect import Submission
 from autograder.pipeline.demo import SNIPPETS, cell_named, released, solutions
 from autograder.pipeline.earlier import Earlier, answers, lessons_of
 from autograder.pipeline.grading import GradingError, grade
 from autograder.pipeline.kept import load_tried, save_tried
 from autograder.pipeline.records import Grade, Record
 from autograder.pipeline.report import read_back, write_reports
+from autograder.pipeline.submission import Submission
 from autograder.text import both
 
 LESSON = "02_qkv"

@@ -15,12 +15,12 @@ from markupsafe import escape
 from autograder.exercise import get
 from autograder.pipeline import collect, drafts, pile, rebuild, report, roster
 from autograder.pipeline.bookkeeping import ByHand
-from autograder.pipeline.collect import Submission
 from autograder.pipeline.glossary import findings
 from autograder.pipeline.records import Change, Grade, Line, Listed, Record
 from autograder.pipeline.report import ReportError, read_back, write_reports
 from autograder.pipeline.sandbox import STOPS, Limits, stop_text
 from autograder.pipeline.similar import Pair
+from autograder.pipeline.submission import Submission
 from autograder.pipeline.tables import write_table
 from autograder.text import LANGUAGES, both
 

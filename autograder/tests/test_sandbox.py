@@ -17,7 +17,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from autograder import get, judge
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
-from autograder.pipeline.collect import Submission, collect
+from autograder.pipeline.collect import collect
 from autograder.pipeline.grading import (
     LESSONS,
     Inputs,
@@ -31,6 +31,7 @@ from autograder.pipeline.needed import spare
 from autograder.pipeline.records import Record
 from autograder.pipeline.report import in_chinese
 from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
+from autograder.pipeline.submission import Submission
 from autograder.pipeline.worker import REFUSED, Spent, Watch, descendants
 from autograder.text import both
 from autograder.unusual import unusual_in_source

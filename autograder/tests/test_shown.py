@@ -18,9 +18,9 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from autograder.pipeline import grading, report
 from autograder.pipeline.bookkeeping import Books, names_in_formgrader
-from autograder.pipeline.collect import Submission
 from autograder.pipeline.records import Grade, Record
 from autograder.pipeline.shown import LONGEST_CODE, highlight_code, markdown2html
+from autograder.pipeline.submission import Submission
 from autograder.text import both
 
 PICTURE = "iVBORw0KGgo="
