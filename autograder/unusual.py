@@ -89,8 +89,10 @@ LOADERS = ("numpy.load", "torch.load")
 DATA_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 BACKENDS = ("matplotlib.use", "matplotlib.pyplot.switch_backend")
 WRAPS = "functools.wraps"  # elsewhere it reads and sets attributes whose names are texts
+FIELD = "dataclasses.field"  # what is read of it becomes code
 AS_USUAL = {
     WRAPS: "{} other than above a function",
+    FIELD: "{} other than in a class",
     **dict.fromkeys(LOADERS, "{} with more than a path"),
     **dict.fromkeys(DATA_LOADERS, "{} with more than a batch size by position"),
     **dict.fromkeys(BACKENDS, "{} with another than a plain name"),
@@ -122,6 +124,7 @@ IN_CHINESE = {
     r"([\w.]+) with another than a plain name": r"\1 的引數不是單純的名稱",
     r"([\w.]+) with more than a batch size by position": r"\1 除了批次大小還有其他位置引數",
     r"([\w.]+) other than above a function": r"\1 不是寫在函式上方",
+    r"([\w.]+) other than in a class": r"\1 不是寫在類別裡",
     r"(\w+), an earlier output or input": r"\1，也就是先前的輸出或輸入",
     r"a long constant of bytes": "很長的 bytes 常數",
     r"open\(…\) to write": "以 open(…) 開檔寫入",
@@ -141,6 +144,7 @@ class Own:
         known: functions and classes of the cells.
         classes: names that only ever stand for a class of theirs.
         enums: those of `classes` that are enumerations, which make classes when they are called with names.
+        starts_another: whether an `__init__` of theirs is called for something else than its own `self`.
         handed: classes whose methods may be called with any object for `self`.
         variables: by cell: names that the cells above it set last, rather than import.
         imports: what the cells import, by the names that they use.
@@ -151,6 +155,7 @@ class Own:
     classes: frozenset[str]
     enums: frozenset[str]
     handed: frozenset[str]
+    starts_another: bool
     variables: Mapping[str, frozenset[str]]
     imports: Mapping[str, set[str]]
 
@@ -189,7 +194,10 @@ def own_names(sources: tuple[str, ...]) -> Own:
     }
     enums = {kind for kind in classes if with_bases({kind}, trees.values()) & called_so}
     kinds = frozenset(classes - given)
-    return Own(frozenset(words), frozenset(known), kinds, frozenset(enums), frozenset(handed), variables, imports)
+    return Own(
+        frozenset(words), frozenset(known), kinds, frozenset(enums), frozenset(handed), starts_another(trees.values()),
+        variables, imports,
+    )  # fmt: skip
 
 
 def set_by(statement: ast.stmt) -> set[str]:
@@ -430,7 +438,7 @@ class Reading:
         elif word == "getattr":
             usual = is_call_of(parent, word) and has_plain_text(parent, 1)
         elif word == "setattr":
-            usual = sets_own(parent, self.selves)
+            usual = self.sets_own(parent)
         elif OF_IPYTHON.fullmatch(word) and word not in self.given:
             usual, word = False, f"{word}, an earlier output or input"
         elif word in NOTEBOOK_NAMES and word not in self.given:
@@ -455,6 +463,17 @@ class Reading:
             yield Rank.FORBIDDEN, word
         elif id(node) in self.modules and not self.looked_at(parent):
             yield Rank.BACK_DOOR, f"{word} as a value"
+
+    def sets_own(self, call: ast.AST) -> bool:
+        """`setattr(self, name, value)` in a method, as a module numbers its parts; not where anything may stand for `self`."""
+        kind = self.selves.get(id(call.args[0])) if isinstance(call, ast.Call) and call.args else None
+        if kind is None or not is_call_of(call, "setattr"):
+            return False
+        method = call
+        while not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            method = self.parents[id(method)]
+        starts = isinstance(method, ast.FunctionDef) and method.name == "__init__" and not self.own.starts_another
+        return starts or kind.name not in self.own.handed
 
     def takes_enum(self, call: ast.Call, node: ast.Name) -> bool:
         """`Kind(1)`, `list(Kind)`, `isinstance(x, Kind)`: a call of it, or of what only looks at its members."""
@@ -529,10 +548,18 @@ class Reading:
         module = module_called(dotted)
         if ours or system or by_another_name(dotted) or self.back_doors.has(dotted):
             yield Rank.BACK_DOOR, dotted
-        elif self.forbidden.has(dotted) and node.attr not in self.everyday:
+        elif self.forbidden.has(dotted) and (node.attr not in self.everyday or not self.is_used(node, parent)):
             yield Rank.FORBIDDEN, dotted
         if module is not None and not self.looked_at(parent):
             yield Rank.BACK_DOOR, f"{dotted} as a value"
+
+    def is_used(self, node: ast.AST, parent: ast.AST) -> bool:
+        """Whether something stands where it is called, built upon or taken apart, and is not handed on."""
+        return (
+            called(node, parent)
+            or isinstance(parent, ast.Attribute | ast.ClassDef | ast.Compare)
+            or self.only_looks(parent)
+        )
 
     def looked_at(self, parent: ast.AST) -> bool:
         """Whether a module stands where something of it is taken, or it is shown."""
@@ -738,6 +765,8 @@ def called_as_usual(dotted: str, call: ast.Call, parent: ast.AST) -> bool:
     if dotted == WRAPS:
         above = isinstance(parent, Function) and not isinstance(parent, ast.Lambda) and call in parent.decorator_list
         return above and len(call.args) == 1 and not call.keywords and not spread(call)
+    if dotted == FIELD:
+        return isinstance(parent, ast.AnnAssign)
     if dotted in DATA_LOADERS:
         return len(call.args) <= 2 and not any(isinstance(given, ast.Starred) for given in call.args)
     if dotted in BACKENDS:
@@ -811,10 +840,13 @@ def writes_file(call: ast.Call) -> bool:
     return False
 
 
-def sets_own(call: ast.AST, selves: Mapping[int, ast.ClassDef]) -> bool:
-    """`setattr(self, name, value)` in a method, as a module numbers its parts."""
-    return (
-        is_call_of(call, "setattr")
-        and isinstance(call, ast.Call)
-        and [id(a) in selves for a in call.args[:1]] == [True]
-    )
+def starts_another(trees: Iterable[ast.Module]) -> bool:
+    """Whether code calls an `__init__` for something else than its own `self`."""
+    for tree in trees:
+        selves = themselves(tree)
+        for call in ast.walk(tree):
+            if isinstance(call, ast.Call) and end_of(call.func) == "__init__" and isinstance(call.func, ast.Attribute):
+                own = id(call.args[0]) in selves if call.args else False
+                if not own and not is_call_of(call.func.value, "super"):
+                    return True
+    return False

@@ -21,6 +21,7 @@ from sys import gettrace, settrace  # bound before a student gives the names to 
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -88,6 +89,9 @@ def note_carried_out(record: Record, targets: tuple[str | FunctionType, ...], si
 
 # What hands a tensor's numbers to Python or numpy, where nobody sees what is done with them.
 LEAVING = {getattr(torch.Tensor, name): f"Tensor.{name}" for name in ("numpy", "tolist", "__array__", "__dlpack__")}
+# And what takes numbers of numpy's in. Torch announces these only; the sandbox counts `torch.from_numpy` and the like.
+ENTERING = (torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor)
+FROM_NUMPY = "torch.from_numpy"
 
 
 class Watcher(TorchFunctionMode):
@@ -102,6 +106,8 @@ class Watcher(TorchFunctionMode):
         if given_a_callback(func, args, kwargs or {}):  # first: to look at what is a student's own may run it
             self.seen(name_of(func) + UNSEEN)
         self.record.left |= {LEAVING[func]} if func in LEAVING else set()
+        if func in ENTERING and any(type(given) is np.ndarray for given in args):
+            self.record.left.add(FROM_NUMPY)
         name = self.names.get(func)
         if name is None and private_to_torch(func.__name__) and called_by_student():
             name = f"torch.{func.__name__}"
@@ -196,9 +202,19 @@ def in_library(file: str) -> bool:
 
 
 def made_by_library(frame: FrameType) -> bool:
-    """Whether a frame runs what torch or a named tuple makes from a text."""
-    text = frame.f_code.co_filename == "<string>" and frame.f_globals.get("__name__", "").startswith("namedtuple_")
-    return text or of_package(frame)
+    """Whether a frame runs what torch, a named tuple or a library's dataclass makes from a text: a warning on its way to
+    the page comes to one of IPython's."""
+    if frame.f_code.co_filename == "<string>":
+        name = frame.f_globals.get("__name__", "")
+        module = sys.modules.get(name) if type(name) is str else None
+        file = getattr(module, "__file__", None) or ""
+        if name.startswith("namedtuple_") or (vars_of(module) is frame.f_globals and in_library(file)):
+            return True
+    return of_package(frame)
+
+
+def vars_of(module: object) -> object:
+    return vars(module) if type(module) is ModuleType else None
 
 
 @contextmanager

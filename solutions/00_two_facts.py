@@ -231,14 +231,15 @@ knob(look, row=(0, 1, 1, 1), column=(0, 3, 1, 2))
 #
 # Not allowed is whatever multiplies for you: `@`, `matmul`, `mm`, `mv`, `bmm`, `dot`, `vdot`, `inner`, `outer`,
 # `einsum`, `tensordot`, `F.linear` and their relatives (`addmm`, everything in `torch.linalg` and `torch.sparse`, the
-# same in NumPy), and what multiplies on its way: convolutions, recurrent layers, solvers, determinants, distances
-# (`dist`, `cdist`), `cosine_similarity`, `cov`, loss functions. `*` and sums are the point.
+# same in NumPy), and what multiplies on its way: convolutions, recurrent layers, solvers, determinants, decompositions
+# (`qr`, `svd`), areas (`trapezoid`), distances (`dist`, `cdist`), `cosine_similarity`, `cov`, loss functions. `*` and
+# sums are the point.
 # %% [markdown] lang="zh-TW"
 # ### 練習 `matmul_as_inner_products` · 難度 2／5 · 8 分鐘 · 滿分 2 分
 #
 # 照第一件事寫出整個乘法：$A$ 的每一列，配上 $B$ 的每一行。歡迎用迴圈：`A[i]` 是一列，`B[:, j]` 是一行，`torch.stack(張量的串列)` 把串列疊成張量。
 #
-# 不可以用替你乘好的東西：`@`、`matmul`、`mm`、`mv`、`bmm`、`dot`、`vdot`、`inner`、`outer`、`einsum`、`tensordot`、`F.linear` 以及它們的親戚（`addmm`、`torch.linalg` 與 `torch.sparse` 裡的一切、NumPy 的同類函式），還有過程中會替你乘的：卷積、循環層、解方程式的函式、行列式、距離（`dist`、`cdist`）、`cosine_similarity`、`cov`、損失函數。這題練的就是 `*` 和加總。
+# 不可以用替你乘好的東西：`@`、`matmul`、`mm`、`mv`、`bmm`、`dot`、`vdot`、`inner`、`outer`、`einsum`、`tensordot`、`F.linear` 以及它們的親戚（`addmm`、`torch.linalg` 與 `torch.sparse` 裡的一切、NumPy 的同類函式），還有過程中會替你乘的：卷積、循環層、解方程式的函式、行列式、矩陣分解（`qr`、`svd`）、面積（`trapezoid`）、距離（`dist`、`cdist`）、`cosine_similarity`、`cov`、損失函數。這題練的就是 `*` 和加總。
 # %% exercise="matmul_as_inner_products"
 def matmul_as_inner_products(A: Tensor, B: Tensor) -> Tensor:
     """The product C = AB, entry by entry: C[i, j] is row i of A times column j of B.

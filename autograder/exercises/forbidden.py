@@ -7,6 +7,7 @@ a newer torch brings its own.
 import re
 from collections.abc import Iterator
 from fnmatch import translate
+from importlib import import_module
 from types import ModuleType
 
 from autograder.watch import find
@@ -54,6 +55,7 @@ CONVOLUTIONS = all_named(
     "conv[123]d", "conv_transpose[123]d", "conv_tbc", "*convolution*", "Conv[123]d", "ConvTranspose[123]d", "LazyConv*"
 )
 
+OF_PYTHON = {"math": ("sumprod", "dist"), "statistics": ("fmean", "covariance", "correlation", "linear_regression")}
 # Whatever multiplies matrices or vectors by itself, be it on the way to something else.
 PRODUCTS = (
     "torch.Tensor.__matmul__",
@@ -73,8 +75,11 @@ PRODUCTS = (
     *all_named("matrix_power", "matrix_exp", "*inverse", "*solve", "lstsq", "ormqr"),
     # An area is a sum of products.
     *all_named("*trapezoid", "trapz", owners=(*TORCH, *NUMPY)),
+    # What takes a matrix apart multiplies its rows or columns with each other.
+    *all_named("qr", "geqrf", "orgqr", "svd", "svd_lowrank", "cholesky", "lu", "eig*", "pca_lowrank", "lobpcg"),
     "torch.linalg.*",
     "torch.sparse.*",
+    *(f"{module}.{name}" for module, names in OF_PYTHON.items() for name in names if hasattr(import_module(module), name)),
     *CONVOLUTIONS,
     *RECURRENCES,
     *all_named(

@@ -38,7 +38,7 @@ from autograder.pipeline.submission import Submission
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python, parsed
 from autograder.text import Text, both
 from autograder.unusual import Seen, said, unusual_in_source, unusual_operations
-from autograder.watch import LEAVING
+from autograder.watch import FROM_NUMPY, LEAVING
 from autograder.wire import dumps
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
@@ -293,7 +293,7 @@ def seen_while_running(exercise: Exercise, observations: Sequence[Observation]) 
     beside = [text for kind, text in said.items() if kind in kinds]
     operations = {operation for seen in observations for operation in seen.operations}
     if not any(case.gradients for case in exercise.cases):
-        operations -= set(LEAVING.values())
+        operations -= {FROM_NUMPY, *LEAVING.values()}
     for texts in (beside, unusual_operations(operations)):
         if texts:
             name, row = exercise.name, in_a_row(texts)

@@ -4,8 +4,10 @@ The worker puts this file in the place of `autograder/__init__.py`. There are no
 values behind it; all that a notebook can reach is the inputs on which its answers are being run.
 """
 
+import _thread
+import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import WNOHANG, waitpid  # bound before a student gives the names to something else
 from resource import RUSAGE_CHILDREN, getrusage
 from signal import SIG_IGN, SIGCHLD, getsignal
@@ -14,8 +16,11 @@ from sys import gettrace, modules, settrace
 from types import FrameType, FunctionType
 from typing import Any
 
+import torch
+import torch.utils.dlpack
+
 from autograder.observe import observe, refuse_inside
-from autograder.watch import CELL, Sighting
+from autograder.watch import CELL, FROM_NUMPY, Sighting
 from autograder.wire import MAX_SIGHTINGS, MOST_CELLS, dumps, loads
 
 
@@ -88,14 +93,40 @@ def use(name: str, answer: Any) -> Any:
     return answer
 
 
+class Counted:
+    """How often some functions of a module have been called; what has these names from now on counts."""
+
+    def __init__(self, module: Any, *names: str) -> None:
+        self.times = 0
+        for name in names:
+            if hasattr(module, name):  # Python 3.13 has other ways to start a thread than 3.11
+                setattr(module, name, self.counting(getattr(module, name)))
+
+    def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.times += 1
+            return function(*args, **kwargs)
+
+        return call
+
+
+STARTS = "start_new_thread", "start_new", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread"
+THREADS = Counted(_thread, *STARTS), Counted(threading, *STARTS)
+FROM_OUTSIDE = Counted(torch, "from_numpy", "frombuffer", "from_dlpack"), Counted(torch.utils.dlpack, "from_dlpack")
+
+
+def times(counted: tuple[Counted, ...]) -> int:
+    return sum(each.times for each in counted)
+
+
 def ended_children() -> int:
     """Grows with every process of the notebook's that has ended and was waited for."""
     return getrusage(RUSAGE_CHILDREN).ru_minflt
 
 
-def beside(ended_before: int) -> Iterator[str]:
+def beside(ended_before: int, started_before: int) -> Iterator[str]:
     """What runs beside an answer, where no watch stands, or has run since."""
-    if len(frames_of_threads()) > 1:
+    if len(frames_of_threads()) > 1 or times(THREADS) != started_before:
         yield "threads"
     try:
         waitpid(-1, WNOHANG)
@@ -138,6 +169,8 @@ def sealed() -> Callable[[], bool]:
     ours = [module for name, module in modules.items() if name.partition(".")[0] == "autograder"]
     kinds = {thing for module in ours for thing in vars(module).values() if isinstance(thing, type)}
     kinds = {kind for kind in kinds if kind.__module__.partition(".")[0] == "autograder"}
+    for module in ours:  # Python notes here which warnings of torch it has shown
+        vars(module).setdefault("__warningregistry__", {})
     spaces = [vars(owner) for owner in (*ours, *kinds)]
     functions = {thing for space in spaces for thing in space.values() if isinstance(thing, FunctionType)}
     kept = [(space, listed(space), listed(each(identity, space.values()))) for space in spaces]
@@ -163,12 +196,14 @@ def check(name: str, answer: Any, seed: int = 0) -> None:
     plan = state.plan[name]
     for i, text in enumerate(plan["calls"]):
         state.trapped = []
-        before = ended_children()
+        call = loads(text)
+        before, entered = (ended_children(), times(THREADS)), times(FROM_OUTSIDE)
         with CellsOf() as cells:
-            seen = observe(answer, loads(text), plan["driver"], tuple(plan["forbidden"]))
+            seen = observe(answer, call, plan["driver"], tuple(plan["forbidden"]))
         # A loop may call the same thing on the same line any number of times.
         sightings = tuple(dict.fromkeys([*seen.forbidden, *state.trapped]))[:MAX_SIGHTINGS]
-        others = (*beside(before), *(() if state.untouched() else ("grader",)))
-        seen = type(seen)(**{**vars(seen), "forbidden": sightings, "beside": others, "cells": cells.numbers})
+        others = (*beside(*before), *(() if state.untouched() else ("grader",)))
+        operations = seen.operations + ((FROM_NUMPY,) if times(FROM_OUTSIDE) != entered and plan["forbidden"] else ())
+        seen = replace(seen, forbidden=sightings, beside=others, cells=cells.numbers, operations=operations)
         state.trapped = None
         state.send({"event": "observation", "name": name, "case": i, "seen": dumps(seen)})

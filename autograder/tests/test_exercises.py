@@ -700,6 +700,20 @@ WITHOUT_GRADIENTS = words(
 )
 
 
+@pytest.mark.parametrize("name", ["permutation_gap", "residual", "find_the_leak", "greedy_decode", "encoder"])
+def test_a_function_is_there_to_be_called_not_to_be_taken_apart(name: str) -> None:
+    """What it is made of may be what the exercise asks for."""
+
+    def parts(*args: Any, **kwargs: Any) -> tuple[str, ...]:
+        (function, *_) = [
+            x for value in args for x in (value if isinstance(value, tuple | list) else [value]) if callable(x)
+        ]
+        return tuple(part for part in dir(function) if not part.startswith("_"))
+
+    call = calls(get(name), 0)[0]
+    assert observe(parts, call).value == ()
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_axis_of_one_entry_must_stay(name: str) -> None:
     exercise = get(name)

@@ -206,6 +206,9 @@ def test_every_forbidden_call_of_torch_has_its_operation():
     assert closed(("torch.sparse.softmax",)) == {"_sparse_softmax"}
     assert closed(("torch.nn.functional.unfold",)) == frozenset()  # im2col, which a tensor's own `unfold` is not
     assert {"matmul", "mm", "bmm", "addmm", "dot", "mv", "einsum", "convolution", "linear"} <= closed(PRODUCTS)
+    assert {"linalg_qr", "linalg_solve", "_linalg_svd"} <= closed(PRODUCTS) and "linalg_vector_norm" not in closed(
+        PRODUCTS
+    )
     assert {"softmax", "_softmax", "_log_softmax", "scaled_dot_product_attention"} <= closed(SOFTMAXES)
     assert {"layer_norm", "native_layer_norm", "rms_norm", "_fused_rms_norm", "native_batch_norm"} <= closed(NORMS)
 
@@ -537,6 +540,11 @@ ROUTES = {
     "an output by its number": "look = Out[3](A, B)",
     "an input before": "_i2",
     "setattr of any self": "def put(self, name, value):\n    setattr(self, name, value)\nput(torch.Tensor, 'couple', f)",
+    "a method that sets anything, asked by its class": "class Box:\n    def fasten(self, name, value): setattr(self, name, value)\n"
+    "Box.fasten(torch.Tensor, 'x_y', f)",
+    "a start that sets anything": "class Box:\n    def __init__(self, name, value): setattr(self, name, value)\n"
+    "B = Box\nB.__init__(torch.Tensor, 'x_y', f)",
+    "a field outside of a class": "from dataclasses import dataclass, field\nkept = field()\nkept.name = text",
     "IPython's own prompt": "In [1]: torch.Tensor.stem = couple",
     "many magics inside of a function": "def f():\n    %time with x: pass\n" + "%time 0\n" * 51,
 }  # fmt: skip
@@ -645,6 +653,8 @@ def test_everyday_names_are_listed_in_an_own_cell_that_an_answer_uses():
     assert unusual_in_source(source, forbidden, scratch=True) == []
     assert unusual_in_source(source, forbidden, scratch=True, behind=["torch.softmax"]) == []
     assert unusual_in_source(source, forbidden, scratch=True, behind=forbidden) == [Seen(Rank.FORBIDDEN, 2, "@", 2)]
+    handed_on = "import numpy as np\nkeep(np.matmul)\nprint(np.matmul(a, b))"
+    assert unusual_in_source(handed_on, ["numpy.matmul"], scratch=True) == [Seen(Rank.FORBIDDEN, 2, "numpy.matmul")]
 
 
 def test_a_text_that_names_what_is_forbidden_is_listed_in_an_answer():

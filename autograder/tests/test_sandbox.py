@@ -623,6 +623,53 @@ def test_what_runs_beside_an_answer_is_listed(kind: str) -> None:
     assert f"relevance, while it ran: other {kind.split(',')[0]}" in said(record)
 
 
+WARNING_LINES = (
+    "torch.tensor(q)", "torch.ones(2, 3, 4).T", "(q * 1).grad", "torch.meshgrid(q, q)", "torch.ones(1).std()",
+    "torch.ones(2, dtype=torch.complex64).float()", "torch.qr(torch.eye(2))",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("line", WARNING_LINES)
+def test_a_warning_of_torch_costs_nothing_and_is_not_listed(line: str) -> None:
+    """Neither in the first answer that warns nor in the next: a warning calls IPython and leaves notes in modules."""
+    record = graded(
+        f"def relevance(q, K):\n    {line}\n    return K @ q",
+        attend=RIGHT["attend"].replace("\n", f"\n    {line}\n", 1),
+    )
+    assert points(record) == FULL, record.grades[0].message
+    assert "while it ran" not in said(record)
+
+
+@pytest.mark.hostile
+def test_a_thread_that_has_ended_is_told() -> None:
+    own = """
+import _thread, time
+def ask():
+    _thread.start_new_thread(int, ())
+    time.sleep(0.1)
+"""
+    record = graded("def relevance(q, K):\n    ask()\n    return (K * q).sum(-1)", own=own)
+    assert "relevance, while it ran: other threads" in said(record)
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    "way",
+    ["torch.from_numpy(far)", "torch.tensor(far)", "torch.asarray(far)", "torch.frombuffer(far, dtype=torch.float64)"],
+)
+def test_numbers_that_come_from_numpy_are_told(way: str) -> None:
+    answer = f"""
+import numpy as np
+def relevance(q, K):
+    far = np.zeros(len(K))
+    for i, k in enumerate(K):
+        far[i] = sum(float(a) * float(b) for a, b in zip(q, k))
+    return {way}.to(q.dtype)
+"""
+    record = graded(answer)
+    assert "relevance, while it ran: torch.from_numpy" in said(record)
+
+
 @pytest.mark.hostile
 def test_what_torch_did_for_an_answer_is_listed_where_no_honest_answer_has_it_done() -> None:
     hidden = """
