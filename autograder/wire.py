@@ -193,7 +193,9 @@ def _is_text(value: Any) -> bool:
 
 def _texts(value: Any) -> bool:
     return (
-        type(value) is tuple and len(value) <= MOST_OPERATIONS + 1 and all(type(v) is str and len(v) <= 200 for v in value)
+        type(value) is tuple
+        and len(value) <= MOST_OPERATIONS + 1
+        and all(type(v) is str and len(v) <= 200 for v in value)
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
-from autograder.pipeline.owners import BOTH, FOLDER, PLATFORM, TYPED, Owner, name_of
+from autograder.pipeline.owners import BOTH, FOLDER, PLATFORM, SEVERAL, TYPED, Owner, name_of
 from autograder.pipeline.pile import (
     folder_name,
     name_in,
@@ -114,6 +115,7 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
             claims[row.student_id, row.lesson].append((row, owner))
     for (student, lesson), group in claims.items():
         held = holders[student, lesson]
+        group = with_folders(group, held)
         whose = claimants(group, held)
         known = {whose[file.claimant] for file in held}
         few = 2 * now[lesson or ""] < then[lesson or ""]  # who is late hands in, the others' files stay as they are
@@ -158,9 +160,44 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
                 row.tell(f"Its id is claimed by another's file too: {others[0]}.")
 
 
+def with_folders(
+    group: Sequence[tuple[Submission, Owner]], held: Sequence[Submission]
+) -> list[tuple[Submission, Owner]]:
+    """What comes out of a folder of several may be all of one hand: an id in it that is claimed from outside of it as well, now or
+    in an earlier run, is another claimant's, whatever the file is called.
+    """
+    inside = Counter(folder for _, owner in group for folder in owner.around)
+    again = {row.source for row, _ in group}
+    had = [file for file in held if file.source not in again]
+    result = []
+    for row, owner in group:
+        folders = () if owner.rank == SEVERAL else owner.around
+        for folder in folders:
+            last = folder.rpartition("/")[2]
+            if inside[folder] < len(group) or not all(was_in(file, last) for file in had):
+                place = "_".join(filter(None, (last, owner.other)))
+                owner = replace(owner, who=f"{folder}/{owner.who}", rank=SEVERAL, other=place)
+                row.claimant = owner.who
+                break
+        result.append((row, owner))
+    return result
+
+
+def was_in(file: Submission, folder: str) -> bool:
+    """Whether a file of an earlier run lay in a folder that was called so, with a lesson's name beside it or without."""
+    words = re.compile(rf"(?<![^\W_]){re.escape(folder)}(?![^\W_])")
+    return bool(folder) and any(words.search(normal(part)) for part in file.source.split("/")[:-1])
+
+
 def has_had(owner: Owner, files: Sequence[Submission]) -> bool:
     """Whether somebody is called as who had the id in other lessons, all of whose files have a name."""
-    return all(file.claimant for file in files) and any(same_name(owner.who, file.claimant) for file in files)
+    folder, _, name = owner.who.rpartition("/")
+    last = folder.rpartition("/")[2]
+    return all(file.claimant for file in files) and any(
+        same_name(owner.who, file.claimant)
+        or (was_in(file, last) and same_name(name, file.claimant.rpartition("/")[2]))
+        for file in files
+    )
 
 
 def claimants(group: Sequence[tuple[Submission, Owner]], held: Sequence[Submission]) -> dict[str, str]:
@@ -179,7 +216,10 @@ def claimants(group: Sequence[tuple[Submission, Owner]], held: Sequence[Submissi
     folders |= {
         file.claimant
         for file in held
-        if id_ in file.claimant and normal(file.notebook_id) == id_ and in_folder(file, id_)
+        if id_ in file.claimant
+        and "/" not in file.claimant
+        and normal(file.notebook_id) == id_
+        and in_folder(file, id_)
     }
     both = {owner.who for _, owner in group if owner.rank == BOTH}
     both |= {file.claimant for file in held if (both or folders) and is_called(file, id_)}

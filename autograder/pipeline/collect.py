@@ -195,7 +195,7 @@ def limit_code(drafts: Sequence[Draft], owners: Sequence[Owner], students: Seque
         if draft.problem:
             continue
         size, hand = code_size(draft.cells), hand_of(draft, owner)
-        whose = [(students[at], owner.who), (students[at], hand)]
+        whose = [(students[at], owner.who, owner.around[-1:]), (students[at], hand)]
         of_zip[hand] += max(20_000, size)
         for key in whose:
             spent[key] += size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from autograder.pipeline.drafts import Draft
@@ -64,7 +64,8 @@ class Owner:
     `part`: the outermost part of the path that came from one hand: what a platform or student handed in.
     `who` claims the id: whoever else has the same id is another student. Files that nothing but the typed id belongs to have
     "", and are one student's. `rank`: how strong the claim is, see `with_claim`. `other`: an id for a student who cannot have
-    this one.
+    this one. `around`: the folders of several around the file, the outermost first: each may be one student's, who chose what
+    lies in it.
     """
 
     raw_id: str
@@ -77,6 +78,7 @@ class Owner:
     who: str = ""
     rank: int = TYPED
     other: str = ""
+    around: tuple[str, ...] = ()
 
 
 def platform_owner(path: tuple[str, ...], part: int) -> Owner | None:
@@ -173,8 +175,11 @@ def typed_id(id_: str, name: str) -> tuple[str, str]:
     return id_, name
 
 
-def student_folders(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submission] = ()) -> dict[int, str]:
-    """For files that no platform named: index of the draft -> the folder (or zip) that stands for its student.
+def student_folders(
+    drafts: Sequence[Draft], frames: Frames, before: Sequence[Submission] = ()
+) -> tuple[dict[int, str], dict[int, tuple[str, ...]]]:
+    """For files that no platform named: index of the draft -> the folder (or zip) that stands for its student, and -> the folders
+    of several around it.
 
     Folders that all share are wrappers, and so are names of lessons and words like "submissions" or "late". A folder with the
     files of several students is no student's: there those folders count that lie in it.
@@ -189,8 +194,13 @@ def student_folders(drafts: Sequence[Draft], frames: Frames, before: Sequence[Su
                 if name_without_lesson(part, frames)
             ]
         )
-    known, typed = Known(before), Counter(normal(draft.setup_id) for draft in drafts)
+    known = Known(before)
     result: dict[int, str] = {}
+    around: dict[int, tuple[str, ...]] = {}
+
+    def surround(inside: list[int], level: int) -> None:
+        for at in inside:
+            around[at] = (*around.get(at, ()), normal("/".join(paths[at][:level])))
 
     def divide(inside: list[int], level: int) -> None:
         counted = [at for at in inside if not drafts[at].problem] or inside
@@ -203,6 +213,8 @@ def student_folders(drafts: Sequence[Draft], frames: Frames, before: Sequence[Su
             level += 1
         if level == deepest:  # they never do: one student's folder, or all files in one
             level = max(level - 1, top)
+        if level > top > 0:  # one of several folders in each other
+            surround([at for at in inside if len(paths[at]) >= level], level)
         groups: dict[str, list[int]] = defaultdict(list)
         for at in inside:
             if len(paths[at]) > level:
@@ -210,6 +222,7 @@ def student_folders(drafts: Sequence[Draft], frames: Frames, before: Sequence[Su
         read = {*counted}
         for folder, group in groups.items():
             if are_several(folder, [at for at in group if at in read], level + 1, alone=len(groups) == 1):
+                surround(group, level + 1)
                 divide(group, level + 1)
             else:
                 result.update(dict.fromkeys(group, folder))
@@ -220,28 +233,25 @@ def student_folders(drafts: Sequence[Draft], frames: Frames, before: Sequence[Su
         return bool(number) and ids <= {number} and (bool(ids) or number in known.ids or not number.isdigit())
 
     def are_several(folder: str, group: list[int], level: int, alone: bool) -> bool:
-        """Whether several students' files lie in a folder: what is typed in them, or the numbers of what lies directly in it."""
+        """Whether several students' files lie in a folder: what is typed in them, or the numbers of what lies directly in it, or
+        the names of students of earlier runs.
+        """
         numbers, ids, names = set[str](), set[str](), set[str]()
         for at in group:
             below = paths[at][level] if len(paths[at]) > level else name_without_lesson(drafts[at].name, frames)
             number, _ = number_and_name(below) or ("", "")
             numbers.add(normal(number))
-            ids.add(normal(drafts[at].setup_id or number))
+            ids.add(normal(drafts[at].setup_id or number or known.id_of_name(name_in(below))))
             names.add("" if drafts[at].setup_id else normal(number or below))
         others = (ids | numbers) - {""}
         if own := normal((number_and_name(folder) or ("", ""))[0]):
             unlike = ("" not in ids and len(ids) > 1) or (alone and own.isdigit() and len(names - {""}) > 1)
             return own not in others and unlike
         # Names of files tell students apart only where all files lie in one folder.
-        if len((ids | names if alone else ids) - {""}) < 2 and len(numbers - {""}) < 2:
-            return False
-        # It was one's in an earlier run: then the others' notebooks that it holds too are of those who have a place of their own.
-        theirs = known.in_folder.get(normal(folder), set())
-        here = Counter(normal(drafts[at].setup_id) for at in group)
-        return len(theirs) != 1 or any(id_ not in known.ids and typed[id_] == here[id_] for id_ in others)
+        return len((ids | names if alone else ids) - {""}) > 1 or len(numbers - {""}) > 1
 
     divide([*range(len(drafts))], 0)
-    return result
+    return result, around
 
 
 class Known:
@@ -249,14 +259,11 @@ class Known:
 
     def __init__(self, before: Sequence[Submission]) -> None:
         self.ids: set[str] = set()  # everything that somebody was called
-        self.in_folder: dict[str, set[str]] = defaultdict(set)  # the ids of those whose files lay in a folder
         self.named: dict[str, dict[str, Submission]] = defaultdict(dict)  # by what their files or folders were called
         for file in before:
             if file.platform or is_unknown(file) or file.status not in (*GRADED, "superseded"):
                 continue
             self.ids |= names_of(file)
-            for part in file.source.split("/")[:-1]:
-                self.in_folder[normal(folder_name(part))].add(file.student_id)
             if name := name_of(file):
                 self.named[name].setdefault(file.student_id, file)
 
@@ -264,6 +271,11 @@ class Known:
         """A file of the only student who was called so."""
         files = self.named.get(name, {})
         return next(iter(files.values())) if len(files) == 1 else None
+
+    def id_of_name(self, name: str) -> str:
+        """The id of the only student who was called so, and whose name it is."""
+        file = self.only(name)
+        return file.student_id if file is not None and name_in(file.student_name) == name else ""
 
 
 def names_of(file: Submission) -> set[str]:
@@ -294,13 +306,14 @@ def identify(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submissio
             draft.setup_id, draft.setup_name = typed_id(draft.setup_id, draft.setup_name)
     by_platform = platform_owners(drafts, frames)
     rest = [number for number, owner in enumerate(by_platform) if owner is None]
-    folders = student_folders([drafts[number] for number in rest], frames, before)
+    folders, divided = student_folders([drafts[number] for number in rest], frames, before)
     folder_of = {rest[number]: folder for number, folder in folders.items()}
-    ids = ids_of_folders(drafts, folder_of, before)
+    around = {rest[number]: folders for number, folders in divided.items()}
     tags = [
         somebody(name_without_lesson(re.sub(r"\.\w{2,5}$", "", draft.name) if draft.problem else draft.name, frames))
         for draft in drafts
     ]
+    ids = ids_of_folders(drafts, folder_of, around, tags, before)
     loose = [number for number in rest if number not in folder_of and not drafts[number].problem]
     had = ids_of_names([(drafts[number], tags[number]) for number in loose], drafts, before)
 
@@ -333,6 +346,7 @@ def identify(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submissio
         for number, (owner, draft) in enumerate(zip(owners, drafts))
     ]
     owners = without_forged(drafts, owners)
+    owners = [replace(owner, around=around.get(number, ())) for number, owner in enumerate(owners)]
     # Who once forgot to type the id that the file is called after is no other student.
     both = {normal(owner.raw_id) for owner in owners if owner.rank == BOTH}
     return [
@@ -464,28 +478,69 @@ def with_claim(owner: Owner, draft: Draft, folder: str, around: Zip | None, fram
 
 
 def ids_of_folders(
-    drafts: Sequence[Draft], folder_of: dict[int, str], before: Sequence[Submission] = ()
+    drafts: Sequence[Draft],
+    folder_of: dict[int, str],
+    around: dict[int, tuple[str, ...]],
+    tags: Sequence[str],
+    before: Sequence[Submission] = (),
 ) -> dict[str, str]:
     """For folders whose name is no id ("Bob"): the one id that who was called so had in earlier runs, else the one id that their
     notebooks hold, unless another folder's do too.
+
+    One file in a folder ("email") does not make it that student's: it is called after them, or what lies in it is, and nothing
+    in it after anybody else. Where another id is typed in a folder that may be called after a student, it has neither.
+    What lies in a folder of several (`around`) counts for nothing outside of it.
     """
-    typed: dict[str, dict[str, str]] = defaultdict(dict)
+    outer: dict[str, tuple[str, ...]] = {}  # what is around each folder, where several are called alike the outermost
     for number, folder in folder_of.items():
+        here = around.get(number, ())
+        outer[folder] = min(outer.get(folder, here), here, key=len)
+
+    def count(values: Iterable[tuple[str, str]]) -> Callable[[str, str], int]:
+        """How often a value is said of folders that lie beside a folder or farther out."""
+        found = Counter((outer[folder], value) for folder, value in values)
+        return lambda folder, value: sum(found[outer[folder][:n], value] for n in range(len(outer[folder]) + 1))
+
+    typed: dict[str, dict[str, str]] = defaultdict(dict)
+    inside: dict[str, list[int]] = defaultdict(list)
+    for number, folder in folder_of.items():
+        if around.get(number, ()) != outer[folder]:
+            continue
         if number_and_name(folder) is None and len(re.findall(r"\d", somebody(folder))) < 4:
             id_ = drafts[number].setup_id
+            inside[folder].append(number)
             typed[folder].update({normal(id_): id_} if safe_id(id_) else {})
-    known, names = Known(before), Counter(map(name_in, typed))
+    known, names = Known(before), count((folder, name_in(folder)) for folder in typed)
     kept: dict[str, str] = {}
-    for folder, ids in typed.items():
-        file = known.only(name_in(folder)) if names[name_in(folder)] == 1 else None
-        # Whoever typed another id is the same student where the folder is called after the student.
-        if file is not None and (names_of(file) >= {*ids} or name_in(file.student_name) == name_in(folder)):
+    doubtful = set[str]()
+    for folder in typed:
+        name = name_in(folder)
+        file = known.only(name) if names(folder, name) == 1 else None
+        if file is None:
+            continue
+        theirs = names_of(file)
+        numbers = {normal(number) for at in inside[folder] for number in numbers_in(tags[at])}
+        people = {known.id_of_name(name_in(tags[at])) for at in inside[folder]} - {""}
+        called = name_in(file.student_name) == name
+        own = all(
+            normal(drafts[at].setup_id) in theirs | {""} or name_in(drafts[at].setup_name) == name
+            for at in inside[folder]
+        )
+        if numbers <= theirs and people <= {file.student_id} and own and (called or numbers or people):
             kept[folder] = id_of(file)
-    taken = {number_and_name(folder) or (folder, "") for folder in folder_of.values()}
-    theirs = {normal(number) for number, _ in taken} | {*map(normal, kept.values())}
-    single = {folder: next(iter(ids)) for folder, ids in typed.items() if len(ids) == 1 and folder not in kept}
-    count = Counter(single.values())
-    return kept | {folder: typed[folder][id] for folder, id in single.items() if count[id] == 1 and id not in theirs}
+        elif called and not own:
+            doubtful.add(folder)
+    numbered = [(folder, normal((number_and_name(folder) or (folder, ""))[0])) for folder in outer]
+    taken = count([*numbered, *((folder, normal(id_)) for folder, id_ in kept.items())])
+    single = {
+        folder: next(iter(ids)) for folder, ids in typed.items() if len(ids) == 1 and folder not in {*kept, *doubtful}
+    }
+    claimed = count(single.items())
+    return kept | {
+        folder: typed[folder][id_]
+        for folder, id_ in single.items()
+        if claimed(folder, id_) == 1 and not taken(folder, id_)
+    }
 
 
 def ids_of_names(

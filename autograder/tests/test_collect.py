@@ -1859,6 +1859,10 @@ HONEST: dict[str, list[tuple[dict[str, str], dict[str, str]]]] = {
         {f"第1組/{A}_王小明_02_qkv.ipynb": A, f"第1組/{B}_李冠廷_02_qkv.ipynb": B, f"第2組/{C}_黃詩涵_02_qkv.ipynb": C},
         {A: f"第1組/{A}_王小明_02_qkv.ipynb", B: f"第1組/{B}_李冠廷_02_qkv.ipynb", C: f"第2組/{C}_黃詩涵_02_qkv.ipynb"},
     )],
+    "a group's folder with the lesson in its name, graded again": [(
+        {f"Rockets_02_qkv/{A}_王小明.ipynb": A, f"Rockets_02_qkv/{A}.ipynb": A, "Rockets_02_qkv/b.ipynb": B, "Stars/02_qkv.ipynb": C},
+        {A: f"Rockets_02_qkv/{A}.ipynb", B: "Rockets_02_qkv/b.ipynb", C: "Stars/02_qkv.ipynb"},
+    )] * 2,
     "groups under any name": [(
         {"Rockets/02_qkv.ipynb": A, "Rockets/02_qkv (1).ipynb": B, "Stars/02_qkv.ipynb": C},
         {A: "Rockets/02_qkv.ipynb", B: "Rockets/02_qkv (1).ipynb", C: "Stars/02_qkv.ipynb"},
@@ -1895,13 +1899,6 @@ HONEST: dict[str, list[tuple[dict[str, str], dict[str, str]]]] = {
         {f"{A}_王小明.ipynb": A, f"{B}_李冠廷.ipynb": B, f"補交/{A}_王小明.ipynb": A},
         {A: f"補交/{A}_王小明.ipynb", B: f"{B}_李冠廷.ipynb"},
     )],
-    "a friend's notebook in one's folder": [
-        (BY_NAME, {A: "王小明/02_qkv.ipynb", B: "李冠廷/02_qkv.ipynb", C: "Eve/02_qkv.ipynb"}),
-        (
-            {"王小明/03_sqrt_dk.ipynb": B, "王小明/my 03_sqrt_dk.ipynb": A, "李冠廷/03_sqrt_dk.ipynb": B},
-            {A: "王小明/my 03_sqrt_dk.ipynb", B: "李冠廷/03_sqrt_dk.ipynb"},
-        ),
-    ],
     "a friend's notebook in a folder with a number": [(
         {f"{A} 王小明/x.ipynb": B, f"{A} 王小明/02_qkv.ipynb": A, f"{B} 李冠廷/02_qkv.ipynb": B},
         {A: f"{A} 王小明/02_qkv.ipynb", B: f"{B} 李冠廷/02_qkv.ipynb"},
@@ -1940,6 +1937,20 @@ HONEST: dict[str, list[tuple[dict[str, str], dict[str, str]]]] = {
     "a folder that another student uses": [
         ({"misc/02_qkv.ipynb": f"{C},黃詩涵", "02_qkv.ipynb": B}, {C: "misc/02_qkv.ipynb", B: "02_qkv.ipynb"}),
         ({"misc/03_sqrt_dk.ipynb": f"{A},王小明", "03_sqrt_dk.ipynb": B}, {A: "misc/03_sqrt_dk.ipynb", B: "03_sqrt_dk.ipynb"}),
+    ],
+    "another's file in a folder, named after them alone": [
+        (
+            {f"email/{A}_王小明_02_qkv.ipynb": f"{A},王小明", "李冠廷_02_qkv.ipynb": f"{B},李冠廷", "02_qkv.ipynb": C},
+            {A: f"email/{A}_王小明_02_qkv.ipynb", B: "李冠廷_02_qkv.ipynb", C: "02_qkv.ipynb"},
+        ),
+        (
+            {f"email/{B}_李冠廷_03_sqrt_dk.ipynb": "", "03_sqrt_dk.ipynb": C},  # nobody's place: no other's
+            {"email": f"email/{B}_李冠廷_03_sqrt_dk.ipynb", C: "03_sqrt_dk.ipynb"},
+        ),
+    ],
+    "who sends by mail forgets the id": [
+        ({f"email/{A}_王小明_02_qkv.ipynb": f"{A},王小明", "02_qkv.ipynb": C}, {A: f"email/{A}_王小明_02_qkv.ipynb", C: "02_qkv.ipynb"}),
+        ({f"email/{A}_03_sqrt_dk.ipynb": "", "03_sqrt_dk.ipynb": C}, {A: f"email/{A}_03_sqrt_dk.ipynb", C: "03_sqrt_dk.ipynb"}),
     ],
     # a date or a telephone's number is no id
     "dated folders": [
@@ -2001,6 +2012,29 @@ for first, again in permutations(FORMS, 2):
     ]
 
 
+# One sends work by mail, in the next week two do: typed, or the second not.
+def by_mail(form: str, typed: str) -> list[tuple[dict[str, str], dict[str, str]]]:
+    people = {id_: f"{id_},{name}" for id_, name in ((A, "王小明"), (B, "李冠廷"), (C, "黃詩涵"))}
+    runs = []
+    for lesson, many in zip(LESSONS, (1, 2)):
+        paths = {
+            id_: ("email/" if n < many else "")
+            + form.format(id=id_, name=people[id_][10:], lesson=lesson, n=n)
+            + ".ipynb"
+            for n, id_ in enumerate(people)
+        }
+        files = {path: people[id_] for id_, path in paths.items()}
+        if many == 2 and not typed:
+            files[paths[B]] = ""
+        runs.append((files, paths))
+    return runs
+
+
+for form, typed in product(("{id}_{name}_{lesson}", "{name}_{lesson}", "{lesson} ({n})"), ("typed", "")):
+    if typed or "(" not in form:
+        HONEST[f"two by mail, {form} {typed}"] = by_mail(form, typed)
+
+
 @pytest.mark.parametrize("runs", HONEST.values(), ids=HONEST.keys())
 def test_an_honest_pile_gives_each_student_a_row(
     tmp_path: Path, lessons: Path, runs: list[tuple[dict[str, str], dict[str, str]]]
@@ -2026,7 +2060,7 @@ def test_an_honest_pile_gives_each_student_a_row(
 
 @pytest.mark.hostile
 def test_who_had_an_id_keeps_it_also_where_another_folder_s_student_types_it(tmp_path: Path, lessons: Path) -> None:
-    """In the same lesson and in the next; who typed it keeps their own."""
+    """In the same lesson and in the next; who typed it, and no name, may be another than in the week before: they have neither."""
     for path, typed in BY_NAME.items():
         put(tmp_path / "one" / path, handed_in(student=typed.partition(",")[0]))
     before = collect(tmp_path / "one", lessons)
@@ -2035,7 +2069,86 @@ def test_who_had_an_id_keeps_it_also_where_another_folder_s_student_types_it(tmp
             student = A if path.startswith("Eve") else typed.partition(",")[0]
             put(tmp_path / lesson / path, handed_in(lesson, student=student, answer=WRONG))
         ids = {row.source.split("/")[0]: row.student_id for row in collect(tmp_path / lesson, lessons, before=before)}
-        assert ids == {"王小明": A, "李冠廷": B, "Eve": C}
+        assert ids == {"王小明": A, "李冠廷": B, "Eve": "Eve"}
+
+
+# What others' folders hold beside it: {path: what is typed there}, and whose folder it is.
+FOLDERS: dict[str, tuple[str, dict[str, str]]] = {
+    f"{folder}, {name}": (
+        victim.format(id=A, name="王小明"),
+        {f"{folder}/{mine}": own, f"{folder}/{name.format(id=A, name='王小明')}": A},
+    )
+    for victim, folder, mine, own in (
+        ("{name}/02_qkv.ipynb", "Eve", "02_qkv.ipynb", G),
+        ("{name}/02_qkv.ipynb", "Zoe", "李冠廷_x_03_sqrt_dk.ipynb", "B99901009"),
+        ("{id} {name}/02_qkv.ipynb", f"{G} Eve", "x_03_sqrt_dk.ipynb", "B99901009"),
+        ("{id}/02_qkv.ipynb", G, "x_03_sqrt_dk.ipynb", "B99901009"),
+        ("{id}_{name}_02_qkv.ipynb", "Eva", "02_qkv.ipynb", G),
+        ("{name}_02_qkv.ipynb", "Ann", "02_qkv.ipynb", G),
+        ("夜間部/{name}/02_qkv.ipynb", "夜間部/Eve", "02_qkv.ipynb", G),
+    )
+    for name in (
+        "{name}_02_qkv.ipynb", "{id}_{name}_02_qkv.ipynb", "{id}_02_qkv.ipynb", "02_qkv (1).ipynb", "old/02_qkv.ipynb",
+        "{name}/02_qkv.ipynb", "{id} {name}/02_qkv.ipynb", "x/02_qkv.ipynb",
+    )
+}  # fmt: skip
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(("victim", "hers"), FOLDERS.values(), ids=FOLDERS.keys())
+def test_what_lies_in_another_s_folder_supersedes_nobody(
+    tmp_path: Path, lessons: Path, victim: str, hers: dict[str, str]
+) -> None:
+    """In one run, after an honest one, and alone after it; both are told."""
+    people = [(B, "李冠廷"), (C, "黃詩涵"), (D, "陳大文"), *((f"B1290200{n}", "ABCDEF"[n] + "li") for n in range(6))]
+    others = {victim.replace(A, id_).replace("王小明", name): id_ for id_, name in people}
+
+    def rows_of(place: str, files: dict[str, str], before: list[Submission]) -> dict[str, Submission]:
+        for day, (path, student) in enumerate(files.items()):
+            lesson = "03_sqrt_dk" if "03_sqrt_dk" in path else "02_qkv"
+            os.utime(put(tmp_path / place / path, handed_in(lesson, student=student)), (10**9 + day,) * 2)
+        return {row.source: row for row in collect(tmp_path / place, lessons, before=before)}
+
+    thief = [*hers][-1]
+    honest = {victim: A, **others}
+    before = [*rows_of("honest", honest, []).values()]
+    for place, known in (("one", []), ("two", before)):
+        rows = rows_of(place, {**honest, **hers}, known)
+        assert {path: (rows[path].student_id, rows[path].status) for path in honest} == {
+            path: (id_, "ok") for path, id_ in honest.items()
+        }
+        assert rows[thief].student_id not in honest.values() and rows[thief].status == "ok"
+        told = f"claims the id {A}" in rows[thief].remark and thief in rows[victim].remark
+        assert told or rows[thief].student_id == thief.split("/")[-2]
+    late = rows_of("late", {**hers, "Zoe_x/02_qkv.ipynb": "b77"}, before)
+    assert late[thief].student_id != A or late[thief].lesson != "02_qkv"
+
+
+COPIES = ["李冠廷_{}", f"{B}_李冠廷_{{}}", f"{B}_{{}}", "{} (1)", "old/{}"]
+
+
+@pytest.mark.parametrize("copy", COPIES)
+@pytest.mark.parametrize("typed", [B, f"{B},李冠廷"])
+def test_a_friend_s_notebook_in_one_s_folder_is_a_row_of_its_own(
+    tmp_path: Path, lessons: Path, copy: str, typed: str
+) -> None:
+    """Newer than both; it costs neither their place, in the first run and after one."""
+    student, _, name = typed.partition(",")
+    before: list[Submission] = []
+    for lesson in LESSONS:
+        mine, friend_s = f"王小明/{lesson}.ipynb", f"李冠廷/{lesson}.ipynb"
+        paths = {mine: A, friend_s: B, f"黃詩涵/{lesson}.ipynb": C, f"王小明/{copy.format(lesson)}.ipynb": student}
+        for day, (path, id_) in enumerate(paths.items()):
+            notebook = handed_in(lesson, student=id_)
+            setup = cell_at(notebook, "setup")
+            setup["source"] = setup["source"].replace('NAME = ""', f'NAME = "{name if id_ == B else ""}"')
+            os.utime(put(tmp_path / lesson / path, notebook), (10**9 + day,) * 2)
+        rows = {row.source: row for row in collect(tmp_path / lesson, lessons, before=before)}
+        *own, copied = rows.pop(mine), rows.pop(friend_s), rows.pop([*paths][-1])
+        assert [(row.student_id, row.status) for row in own] == [(A, "ok"), (B, "ok")]
+        assert copied.student_id not in (A, B, C) and f"claims the id {B}" in copied.remark
+        assert copied.source in own[1].remark
+        before += [*own, copied, *rows.values()]
 
 
 @pytest.mark.hostile
