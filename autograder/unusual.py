@@ -456,7 +456,8 @@ class Reading:
             usual = called(node, parent)
             word = word if usual else "open as a value"
         else:
-            usual = word in USUAL_BUILTINS or not (dunder(word) or hasattr(builtins, word))
+            # An interpreter that shows values keeps the last one there as "_".
+            usual = word in USUAL_BUILTINS or word == "_" or not (dunder(word) or hasattr(builtins, word))
         if not usual:
             yield Rank.BACK_DOOR, word
         elif word in self.tails and word not in self.bound:
