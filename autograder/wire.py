@@ -191,12 +191,8 @@ def _is_text(value: Any) -> bool:
     return value is None or (type(value) is str and len(value) <= 2000)
 
 
-def _texts(value: Any) -> bool:
-    return (
-        type(value) is tuple
-        and len(value) <= MOST_OPERATIONS + 1
-        and all(type(v) is str and len(v) <= 200 for v in value)
-    )
+def _texts(value: Any, most: int = 64) -> bool:
+    return type(value) is tuple and len(value) <= most and all(type(v) is str and len(v) <= 200 for v in value)
 
 
 def _numbers(value: Any) -> bool:
@@ -226,7 +222,7 @@ FIELD_CHECKS: dict[tuple[str, str], Callable[[Any], bool]] = {
     ("Observation", "not_written"): lambda value: type(value) is bool,
     ("Observation", "changed_inputs"): _texts,
     ("Observation", "changed_settings"): _texts,
-    ("Observation", "operations"): _texts,
+    ("Observation", "operations"): partial(_texts, most=MOST_OPERATIONS + 1),  # and the way in from numpy
     ("Observation", "beside"): _texts,
     ("Observation", "cells"): _numbers,
     ("Observation", "gradients"): _gradients,
