@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.forbidden import ATTENTION, TRANSFORMERS
 from autograder.exercises.l04_multi_head import MultiHeadAttention
-from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous, transposed_memory
+from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous, smallest, transposed_memory
 from autograder.functions import SmallDecoder
 from autograder.text import Text, both
 
@@ -273,13 +273,7 @@ exercise(
             lambda d: (draw_tokens(d, 3, 4, [0, 4, 2]),),
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: (draw_tokens(d, 1, 1, [1]),),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: (draw_tokens(d, 1, 1, [1]),)),
         Case(
             "noncontiguous_tokens",
             both("tokens whose memory is not contiguous", "記憶體不連續的 tokens"),
@@ -553,13 +547,7 @@ exercise(
             torch.float16,
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_scores(d, 1, 1),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_scores(d, 1, 1)),
         noncontiguous(lambda d: draw_scores(d, 2, 4, 5, mask=(4, 5))),
         float64(lambda d: draw_scores(d, 3, 6)),
         gradients(lambda d: draw_scores(d, 3, 4, 5, mask=(4, 5))),
@@ -948,13 +936,7 @@ exercise(
             torch.float16,
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: (d.normal(1, 1, 1, 1), d.normal(1, 1, 1, 1), d.normal(1, 1, 1, 1)),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: (d.normal(1, 1, 1, 1), d.normal(1, 1, 1, 1), d.normal(1, 1, 1, 1))),
         float64(lambda d: draw_right_padded(d, 3, 5), 0.75),
         noncontiguous(lambda d: (*draw_right_padded(d, 4, 5), True), 0.75),
         gradients(lambda d: (*draw_right_padded(d, 4, 5), True)),
@@ -1633,13 +1615,7 @@ exercise(
             torch.float16,
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_cross(d, 1, 1, 1, 1, 1, 1, B=1),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_cross(d, 1, 1, 1, 1, 1, 1, B=1)),
         float64(lambda d: draw_cross(d, 3, 4, 5, 6, 2, 3), 0.75),
         noncontiguous(lambda d: draw_cross(d, 4, 3, 5, 2, 6, 3), 0.75),
         gradients(lambda d: (*draw_cross(d, 3, 4, 5, 3, 2, 6), d.mask(2, 4))),

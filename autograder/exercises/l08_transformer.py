@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.forbidden import LOSSES, TRANSFORMERS
-from autograder.exercises.shared import float64, gradients, noncontiguous
+from autograder.exercises.shared import float64, gradients, noncontiguous, smallest
 from autograder.functions import Copyist, DecoderBlock, EncoderBlock, SmallEncoder, TargetReader
 from autograder.text import both
 
@@ -101,13 +101,7 @@ exercise(
             2,
         ),
         Case("no_layers", both("no layers at all", "一層都沒有"), lambda d: draw_encoder(d, 2, 4, 0), 1, trap=True),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_encoder(d, 1, 1, 1, (1, 1, 1, 1), L=1, V=1, d=1),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_encoder(d, 1, 1, 1, (1, 1, 1, 1), L=1, V=1, d=1)),
         float64(lambda d: draw_encoder(d, 2, 4, 2, (2, 1, 1, 4))),
         noncontiguous(lambda d: draw_encoder(d, 2, 6, 2, (2, 1, 1, 6))),
         gradients(lambda d: draw_encoder(d, 2, 5, 2, (2, 1, 1, 5))),
@@ -439,13 +433,7 @@ exercise(
             1.5,
         ),
         Case("no_layers", both("no layers at all", "一層都沒有"), lambda d: draw_decoder(d, 2, 4, 3, 0), 1, trap=True),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_decoder(d, 1, 1, 1, 1, (1, 1), (1, 1, 1, 1), V=1, d=1),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_decoder(d, 1, 1, 1, 1, (1, 1), (1, 1, 1, 1), V=1, d=1)),
         float64(lambda d: draw_decoder(d, 2, 4, 5, 2, (4, 4), (2, 1, 1, 5))),
         noncontiguous(lambda d: draw_decoder(d, 2, 3, 5, 2, (3, 3), (2, 1, 1, 5))),
         gradients(lambda d: draw_decoder(d, 2, 4, 5, 2, (4, 4), (2, 1, 1, 5))),
@@ -678,13 +666,7 @@ exercise(
             lambda d: (draw_labels(d, 3, 1), d.integer(1, 2)),
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: (draw_labels(d, 1, 1), d.integer(1, 2)),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: (draw_labels(d, 1, 1), d.integer(1, 2))),
         Case(
             "strided",
             both("labels whose memory is not contiguous, pad_id not given", "記憶體不連續的標籤，沒有給 pad_id"),

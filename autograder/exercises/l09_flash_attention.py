@@ -15,7 +15,7 @@ from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.forbidden import DERIVATIVES, TRANSFORMERS, WAYS_OUT_OF_TORCH
-from autograder.exercises.shared import float64, half_precision, noncontiguous
+from autograder.exercises.shared import float64, half_precision, noncontiguous, smallest
 from autograder.text import both
 
 LESSON = "09_flash_attention"
@@ -281,13 +281,7 @@ exercise(
             draw_half_scores,
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_step(d, 1, b=1, rise=1.0),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_step(d, 1, b=1, rise=1.0)),
         noncontiguous(lambda d: draw_step(d, 3, 4, b=2, rise=1.0)),
         float64(lambda d: draw_step(d, 5, b=3, rise=1.0)),
     ],

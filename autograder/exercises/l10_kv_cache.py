@@ -15,7 +15,7 @@ from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.forbidden import ATTENTION, FLOP_COUNTERS, WAYS_OUT_OF_TORCH
-from autograder.exercises.shared import float64, noncontiguous, transposed_memory
+from autograder.exercises.shared import float64, noncontiguous, smallest, transposed_memory
 from autograder.text import both
 
 LESSON = "10_kv_cache"
@@ -111,13 +111,7 @@ exercise(
             torch.float16,
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_growth(d, [1], 0, 1, B=1, h=1, d_k=1, d_v=1),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_growth(d, [1], 0, 1, B=1, h=1, d_k=1, d_v=1)),
         float64(lambda d: draw_growth(d, [2, 2], 1, 1), 0.5),
         noncontiguous(lambda d: draw_growth(d, [3, 3], 0, 2), 0.5),
     ],
@@ -582,13 +576,7 @@ exercise(
             0.5,
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_step(d, 1, 1, 1, 0, 1, B=1),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_step(d, 1, 1, 1, 0, 1, B=1)),
         float64(lambda d: draw_step(d, 4, 2, 2, 5, 7), 0.5),
         Case(
             "noncontiguous",
@@ -937,13 +925,7 @@ exercise(
             trap=True,
             meter=SMALL_CHUNKS**2 // 2,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_prompt(d, 1, 1, 1, 1, 1, 1, B=1),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_prompt(d, 1, 1, 1, 1, 1, 1, B=1)),
         Case(
             "too_long",
             both("more tokens than positions: ValueError", "詞元比位置多：ValueError"),

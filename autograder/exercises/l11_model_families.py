@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.forbidden import TRANSFORMERS
-from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous
+from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous, smallest
 from autograder.text import both
 
 LESSON = "11_model_families"
@@ -1525,13 +1525,7 @@ exercise(
             torch.float16,
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: (d.normal(1, 1, 1), torch.ones(1, 1, dtype=torch.bool)),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: (d.normal(1, 1, 1), torch.ones(1, 1, dtype=torch.bool))),
         *half_precision(lambda d: draw_right_padded(d, 3, 7, 4)),
         float64(lambda d: draw_right_padded(d, 3, 4, 5), 0.5),
         noncontiguous(lambda d: draw_left_padded(d, 2, 5, 3), 0.5),
@@ -2017,13 +2011,7 @@ exercise(
             1,
             trap=True,
         ),
-        Case(
-            "smallest",
-            both("every size as small as it can be", "每個維度都取最小"),
-            lambda d: draw_block(d, 1, 1, (2, 1, 1, 1)),
-            0.5,
-            trap=True,
-        ),
+        smallest(lambda d: draw_block(d, 1, 1, (2, 1, 1, 1))),
         float64(lambda d: draw_block(d, 2, 6, (16, 2, 1, 10)), 1.5),
         noncontiguous(lambda d: draw_block(d, 2, 4, (8, 2, 1, 6))),
         gradients(lambda d: draw_block(d, 2, 5, (8, 2, 1, 6)), 2),

@@ -40,6 +40,12 @@ def gradients(draw: Drawing, weight: float = 1.0) -> Case:
     return Case("gradients", label, draw, weight, gradients=True, trap=True)
 
 
+def smallest(draw: Drawing) -> Case:
+    """Every size that may be 1 is: its axis must stay."""
+    label = both("every size as small as it can be", "每個維度都取最小")
+    return Case("smallest", label, draw, 0.5, trap=True)
+
+
 def half_precision(draw: Drawing, weight: float = 0.5) -> list[Case]:
     """float16 and bfloat16; inputs must be small enough for the plain formula to stay finite."""
     return [
