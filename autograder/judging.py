@@ -114,11 +114,10 @@ def decide(
     differences = [
         compare(exercise, p, o) for p, o in zip(prepared_cases, [*observations, *[MISSING] * len(exercise.cases)])
     ]
-    refusals = [i for i, case in enumerate(exercise.cases) if case.raises]
-    ordinary = [d for i, d in enumerate(differences[: len(exercise.cases)]) if i not in refusals]
-    if ordinary and None not in ordinary:
-        for i in refusals:  # to refuse everything is no answer
-            differences[i] = differences[i] or REFUSES_ALL
+    everyday = [i for i, case in enumerate(exercise.cases) if not (case.trap or case.raises)]
+    # To refuse everything is no answer, nor is what is right for one number only.
+    if everyday and all(differences[i] for i in everyday):
+        differences = [d if i in everyday else d or NOT_YET for i, d in enumerate(differences)]
     total = sum(case.weight for case in exercise.cases)
     shares = [exercise.points * case.weight / total for case in exercise.cases]
     failed = [i for i, difference in enumerate(differences) if difference is not None]
@@ -160,7 +159,7 @@ def once_a_line(in_source: Sequence[Sighting], in_calls: Sequence[Sighting]) -> 
 
 
 MISSING = Observation(error="no result")
-REFUSES_ALL = both("it counts once another case passes.", "其他情況有一個通過之後才計分。")
+NOT_YET = both("it counts once an everyday case passes.", "一般情況有一個通過之後才計分。")
 
 
 def forbidden_sentence(sightings: Sequence[Sighting]) -> Text:

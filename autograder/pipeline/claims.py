@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autograder.pipeline.owners import BOTH, FOLDER, PLATFORM, SEVERAL, TYPED, Owner, name_of
-from autograder.pipeline.pile import (
-    folder_name,
-    name_in,
-)
+from autograder.pipeline.pile import folder_name, name_in
 from autograder.pipeline.submission import GRADED, Submission, is_unknown, lesson_counts, normal, safe_id
 
 

@@ -22,13 +22,7 @@ from pathlib import Path
 from autograder.pipeline.claims import assign_ids, by_id_alone, part_claims
 from autograder.pipeline.drafts import SETUP_LIMIT, Draft, clean_text, code_size, read_draft, setup_size
 from autograder.pipeline.owners import SEVERAL, Hand, Owner, hand_of, identify, in_zip, source_of
-from autograder.pipeline.pile import (
-    CollectError,
-    copy_of,
-    folder_name,
-    lesson_in,
-    read_pile,
-)
+from autograder.pipeline.pile import CollectError, copy_of, folder_name, lesson_in, read_pile
 from autograder.pipeline.rebuild import (
     Frames,
     all_of,

@@ -19,10 +19,7 @@ from autograder.pipeline.pile import (
     names_nobody,
     somebody,
 )
-from autograder.pipeline.rebuild import (
-    Frames,
-    choose_lesson,
-)
+from autograder.pipeline.rebuild import Frames, choose_lesson
 from autograder.pipeline.submission import (
     FROM_FILE_NAME,
     GRADED,
@@ -176,7 +173,7 @@ def typed_id(id_: str, name: str) -> tuple[str, str]:
 
 
 def student_folders(
-    drafts: Sequence[Draft], frames: Frames, before: Sequence[Submission] = ()
+    drafts: Sequence[Draft], frames: Frames, known: Known
 ) -> tuple[dict[int, str], dict[int, tuple[str, ...]]]:
     """For files that no platform named: index of the draft -> the folder (or zip) that stands for its student, and -> the folders
     of several around it.
@@ -194,7 +191,6 @@ def student_folders(
                 if name_without_lesson(part, frames)
             ]
         )
-    known = Known(before)
     result: dict[int, str] = {}
     around: dict[int, tuple[str, ...]] = {}
 
@@ -298,24 +294,24 @@ def id_of(file: Submission) -> str:
 def identify(drafts: Sequence[Draft], frames: Frames, before: Sequence[Submission] = ()) -> list[Owner]:
     """The owner of each draft: platform, folder with an id, set-up cell, folder, file name, "unknown-1", … in this order."""
     released = {frame.student_id for languages in frames.values() for frame in languages.values()}
-    known_ids = Known(before).ids
+    known = Known(before)
     for draft in drafts:
         if draft.setup_id in released:
             draft.setup_id = ""
-        elif normal(draft.setup_id) not in known_ids:
+        elif normal(draft.setup_id) not in known.ids:
             draft.setup_id, draft.setup_name = typed_id(draft.setup_id, draft.setup_name)
     by_platform = platform_owners(drafts, frames)
     rest = [number for number, owner in enumerate(by_platform) if owner is None]
-    folders, divided = student_folders([drafts[number] for number in rest], frames, before)
+    folders, divided = student_folders([drafts[number] for number in rest], frames, known)
     folder_of = {rest[number]: folder for number, folder in folders.items()}
     around = {rest[number]: folders for number, folders in divided.items()}
     tags = [
         somebody(name_without_lesson(re.sub(r"\.\w{2,5}$", "", draft.name) if draft.problem else draft.name, frames))
         for draft in drafts
     ]
-    ids = ids_of_folders(drafts, folder_of, around, tags, before)
+    ids = ids_of_folders(drafts, folder_of, around, tags, known)
     loose = [number for number in rest if number not in folder_of and not drafts[number].problem]
-    had = ids_of_names([(drafts[number], tags[number]) for number in loose], drafts, before)
+    had = ids_of_names([(drafts[number], tags[number]) for number in loose], drafts, known)
 
     owners: list[Owner] = []
     for number, draft in enumerate(drafts):
@@ -482,7 +478,7 @@ def ids_of_folders(
     folder_of: dict[int, str],
     around: dict[int, tuple[str, ...]],
     tags: Sequence[str],
-    before: Sequence[Submission] = (),
+    known: Known,
 ) -> dict[str, str]:
     """For folders whose name is no id ("Bob"): the one id that who was called so had in earlier runs, else the one id that their
     notebooks hold, unless another folder's do too.
@@ -510,7 +506,7 @@ def ids_of_folders(
             id_ = drafts[number].setup_id
             inside[folder].append(number)
             typed[folder].update({normal(id_): id_} if safe_id(id_) else {})
-    known, names = Known(before), count((folder, name_in(folder)) for folder in typed)
+    names = count((folder, name_in(folder)) for folder in typed)
     kept: dict[str, str] = {}
     doubtful = set[str]()
     for folder in typed:
@@ -543,13 +539,11 @@ def ids_of_folders(
     }
 
 
-def ids_of_names(
-    loose: Sequence[tuple[Draft, str]], drafts: Sequence[Draft], before: Sequence[Submission]
-) -> dict[str, str]:
+def ids_of_names(loose: Sequence[tuple[Draft, str]], drafts: Sequence[Draft], known: Known) -> dict[str, str]:
     """For files that are called after a name: the one id that who was called so had in earlier runs, typed or not, where it was
     not typed then or is not now. An id that somebody types now, or that is known, is not left for a name's.
     """
-    known, typed = Known(before), {normal(draft.setup_id) for draft in drafts}
+    typed = {normal(draft.setup_id) for draft in drafts}
     ids: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for draft, tag in loose:
         if number_and_name(tag) is None:

@@ -287,6 +287,19 @@ def test_to_refuse_everything_earns_nothing() -> None:
     assert verdict_on(exercise, right).points == 2
 
 
+def test_what_is_right_for_a_pitfall_alone_earns_nothing() -> None:
+    cases = (Case("c", LABEL, lambda d: (4.0,)), Case("zero", LABEL, lambda d: (0.0,), trap=True))
+    exercise = Exercise("sample", "00", 2, 1, lambda x: 2 * x, cases, ())
+    verdict = verdict_on(exercise, lambda x: 3 * x)
+    assert verdict.points == 0
+    assert [case.passed for case in verdict.cases] == [False, False]
+    assert verdict.cases[1].difference == both(
+        "it counts once an everyday case passes.", "一般情況有一個通過之後才計分。"
+    )
+    assert verdict_on(exercise, lambda x: 2 * x if x else 1.0).points == 1
+    assert verdict_on(exercise, lambda x: x + x).points == 2
+
+
 # ---------------------------------------------------------------------------------------------------------- lists
 
 
