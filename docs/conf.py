@@ -45,6 +45,7 @@ napoleon_google_docstring, napoleon_numpy_docstring = True, False
 
 html_theme = "furo"
 html_show_sphinx = False
+html_show_copyright = False
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["course.css"]

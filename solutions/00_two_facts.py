@@ -794,10 +794,10 @@ print("and the results are equal:", torch.equal(one_hot @ table, table[ids]))
 #
 # Let $x$ be a row vector of $m$ entries and $A$ a matrix with $m$ rows. What is $xA$?
 #
-# - **a.** A combination of the columns of $A$; the entries of $x$ are the weights.
-# - **b.** All the products of an entry of $x$ with an entry of its row: a matrix of the same shape as $A$.
-# - **c.** A combination of the rows of $A$ with the entries of $x$ as weights, provided that $A$ is square.
-# - **d.** A combination of the rows of $A$ with the entries of $x$ as weights; its entry $j$ is also the inner product of
+# - **a**: A combination of the columns of $A$; the entries of $x$ are the weights.
+# - **b**: All the products of an entry of $x$ with an entry of its row: a matrix of the same shape as $A$.
+# - **c**: A combination of the rows of $A$ with the entries of $x$ as weights, provided that $A$ is square.
+# - **d**: A combination of the rows of $A$ with the entries of $x$ as weights; its entry $j$ is also the inner product of
 #   $x$ with column $j$.
 # %% [markdown] lang="zh-TW"
 # ## 8. 自我檢查：選擇題 `00_q1` · 滿分 1 分 · 2 分鐘
@@ -806,10 +806,10 @@ print("and the results are equal:", torch.equal(one_hot @ table, table[ids]))
 #
 # $x$ 是有 $m$ 個分量的列向量，$A$ 是有 $m$ 列的矩陣。$xA$ 是什麼？
 #
-# - **a.** $A$ 的各行（column）的線性組合，權重是 $x$ 的分量。
-# - **b.** $x$ 的每個分量，跟對應那一列的每個數相乘：一個跟 $A$ 形狀相同的矩陣。
-# - **c.** $A$ 的各列（row）的線性組合，權重是 $x$ 的分量；但 $A$ 必須是方陣。
-# - **d.** $A$ 的各列（row）的線性組合，權重是 $x$ 的分量；它的第 $j$ 個分量，也是 $x$ 與第 $j$ 行的內積。
+# - **a**：$A$ 的各行（column）的線性組合，權重是 $x$ 的分量。
+# - **b**：$x$ 的每個分量，跟對應那一列的每個數相乘：一個跟 $A$ 形狀相同的矩陣。
+# - **c**：$A$ 的各列（row）的線性組合，權重是 $x$ 的分量；但 $A$ 必須是方陣。
+# - **d**：$A$ 的各列（row）的線性組合，權重是 $x$ 的分量；它的第 $j$ 個分量，也是 $x$ 與第 $j$ 行的內積。
 # %% question="00_q1"
 answer_00_q1 = ""
 ### BEGIN SOLUTION
@@ -820,7 +820,7 @@ check("00_q1", answer_00_q1)
 # %% [markdown] lang="en"
 # ## 9. What the documents claim, and what you measured
 #
-# | claim | verdict | measured in this lesson |
+# | claim | verdict | what this lesson found |
 # |---|---|---|
 # | $c_{ij}$ is row $i$ of $A$ times column $j$ of $B$ | true | section 3: differs from torch's `@` by 0; at 64 × 64 by rounding only |
 # | $xA$ is a combination of the rows of $A$ with the entries of $x$ as weights | true | section 3: difference 0; the real "sat" row gives a vector closest to "cat" |
@@ -833,13 +833,13 @@ check("00_q1", answer_00_q1)
 # %% [markdown] lang="zh-TW"
 # ## 9. 文件怎麼說，你量到什麼
 #
-# | 說法 | 結論 | 這一課量到的 |
+# | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | $c_{ij}$ 是 $A$ 的第 $i$ 列與 $B$ 的第 $j$ 行做內積 | 成立 | 第 3 節：與 torch 的 `@` 相差 0；64 × 64 時只差捨入誤差 |
-# | $xA$ 是 $A$ 的各列的線性組合，權重是 $x$ 的分量 | 成立 | 第 3 節：相差 0；用「sat」那一列混出的向量，最靠近「cat」 |
-# | 教科書寫 $Ax$，論文寫 $xA$ | 成立 | `x @ A` 等於 `A.T @ x`；但 5 進 2 出的 `nn.Linear` 存的是 `[2, 5]` |
-# | 嵌入是 $W_E\cdot\text{one-hot}$，$W_E$ 為 $V\times d_\text{model}$ | 不成立：形狀不合 | 「size mismatch」；`one_hot @ W_E` 才是那一列 |
-# | 每個詞元是固定長度的向量，整篇文字是 $N\times d_\text{model}$ 的矩陣 | 成立，只要 $N$ 數的是詞元，不是字 | 6 個字、18 個詞元，`[18, 384]`（2017 年是 512） |
-# | softmax 給出 0 與 1 之間、總和為 1 的權重 | 有條件成立：精確計算時才嚴格介於兩者之間 | 差距達 17.4、104、745.2（float16、float32、float64）時剛好是 0；總和是 1，但有捨入誤差 |
+# | $c_{ij}$ 是 $A$ 的第 $i$ 列與 $B$ 的第 $j$ 行做內積 | 對 | 第 3 節：與 torch 的 `@` 相差 0；64 × 64 時只差捨入誤差 |
+# | $xA$ 是 $A$ 的各列的線性組合，權重是 $x$ 的分量 | 對 | 第 3 節：相差 0；用「sat」那一列混出的向量，最靠近「cat」 |
+# | 教科書寫 $Ax$，論文寫 $xA$ | 對 | `x @ A` 等於 `A.T @ x`；但 5 進 2 出的 `nn.Linear` 存的是 `[2, 5]` |
+# | 嵌入是 $W_E\cdot\text{one-hot}$，$W_E$ 為 $V\times d_\text{model}$ | 不對：形狀不合 | 「size mismatch」；`one_hot @ W_E` 才是那一列 |
+# | 每個詞元是固定長度的向量，整篇文字是 $N\times d_\text{model}$ 的矩陣 | 對，只要 $N$ 數的是詞元，不是字 | 6 個字、18 個詞元，`[18, 384]`（2017 年是 512） |
+# | softmax 給出 0 與 1 之間、總和為 1 的權重 | 有條件：精確計算時才嚴格介於兩者之間 | 差距達 17.4、104、745.2（float16、float32、float64）時剛好是 0；總和是 1，但有捨入誤差 |
 #
 # **下一課**用這兩件事寫出循環神經網路，看看它為什麼沒辦法一次算完。

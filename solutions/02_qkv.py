@@ -991,10 +991,10 @@ if model is not None:
 #
 # What do query, key and value do?
 #
-# - **a.** The key asks, the query is what a token is found by, and the value is what the token hands over.
-# - **b.** The query asks, the key is what a token is found by, and the value is what the token hands over.
-# - **c.** The query asks, the key is what a token is found by, and the value is the number that says how well the two fit.
-# - **d.** The query asks, the value is what a token is found by, and the key is what the token hands over.
+# - **a**: The key asks, the query is what a token is found by, and the value is what the token hands over.
+# - **b**: The query asks, the key is what a token is found by, and the value is what the token hands over.
+# - **c**: The query asks, the key is what a token is found by, and the value is the number that says how well the two fit.
+# - **d**: The query asks, the value is what a token is found by, and the key is what the token hands over.
 # %% [markdown] lang="zh-TW"
 # ## 8. 自我檢查：選擇題 `02_q1` · 滿分 1 分 · 2 分鐘
 #
@@ -1002,10 +1002,10 @@ if model is not None:
 #
 # 查詢（query）、鍵（key）、值（value）各做什麼？
 #
-# - **a.** 鍵負責發問，查詢讓詞元被找到，值是詞元交出來的內容。
-# - **b.** 查詢負責發問，鍵讓詞元被找到，值是詞元交出來的內容。
-# - **c.** 查詢負責發問，鍵讓詞元被找到，值是說明兩者有多合的數字。
-# - **d.** 查詢負責發問，值讓詞元被找到，鍵是詞元交出來的內容。
+# - **a**：鍵負責發問，查詢讓詞元被找到，值是詞元交出來的內容。
+# - **b**：查詢負責發問，鍵讓詞元被找到，值是詞元交出來的內容。
+# - **c**：查詢負責發問，鍵讓詞元被找到，值是說明兩者有多合的數字。
+# - **d**：查詢負責發問，值讓詞元被找到，鍵是詞元交出來的內容。
 # %% question="02_q1"
 answer_02_q1 = ""
 ### BEGIN SOLUTION
@@ -1018,19 +1018,19 @@ check("02_q1", answer_02_q1)
 #
 # Look again at the printed 6 × 6 matrix of section 5. What can be said about it?
 #
-# - **a.** It can belong to a model that is choosing the next word: each of its rows sums to 1, as it must.
-# - **b.** Its columns sum to 1 as well: a token cannot receive more attention than it gives.
-# - **c.** It can only belong to an encoder: words give weight to words that come after them.
-# - **d.** Apart from rounding it is symmetric: "cat" is as relevant to "sat" as "sat" is to "cat".
+# - **a**: It can belong to a model that is choosing the next word: each of its rows sums to 1, as it must.
+# - **b**: Its columns sum to 1 as well: a token cannot receive more attention than it gives.
+# - **c**: It can only belong to an encoder: words give weight to words that come after them.
+# - **d**: Apart from rounding it is symmetric: "cat" is as relevant to "sat" as "sat" is to "cat".
 # %% [markdown] lang="zh-TW"
 # ## 9. 自我檢查：選擇題 `02_q2` · 滿分 1 分 · 3 分鐘
 #
 # 再看一次第 5 節印出來的 6 × 6 矩陣。關於它，哪句話對？
 #
-# - **a.** 它可以屬於正在挑下一個字的模型：每一列的和都是 1，符合要求。
-# - **b.** 它每一行的和也是 1：一個詞元收到的注意力，不會比它給出去的多。
-# - **c.** 它只能屬於編碼器：前面的字把權重給了後面的字。
-# - **d.** 不計捨入誤差的話，它是對稱的：「cat」對「sat」有多相關，「sat」對「cat」就有多相關。
+# - **a**：它可以屬於正在挑下一個字的模型：每一列的和都是 1，符合要求。
+# - **b**：它每一行的和也是 1：一個詞元收到的注意力，不會比它給出去的多。
+# - **c**：它只能屬於編碼器：前面的字把權重給了後面的字。
+# - **d**：不計捨入誤差的話，它是對稱的：「cat」對「sat」有多相關，「sat」對「cat」就有多相關。
 # %% question="02_q2"
 answer_02_q2 = ""
 ### BEGIN SOLUTION
@@ -1041,7 +1041,7 @@ check("02_q2", answer_02_q2)
 # %% [markdown] lang="en"
 # ## 10. What the documents claim, and what you measured
 #
-# | claim | verdict | measured in this lesson |
+# | claim | verdict | what this lesson found |
 # |---|---|---|
 # | q, k, v are made from the word embedding | true with a condition: in the first layer, and the position is already in it | MiniLM, layer 1: the two "the" have different rows |
 # | $W_Q, W_K, W_V$ are all $d_\text{model}\times d_k$ | not so: $W_V$ is $d_\text{model}\times d_v$ | Q, K `[6, 3]`, V `[6, 5]` |
@@ -1050,22 +1050,22 @@ check("02_q2", answer_02_q2)
 # | scores lie between 0 and 1 | not so: weights do, scores are any number | its own example: 8.2 |
 # | 8.2, 1.1, 0.3 give the weight 0.85 | not so | 0.9988; lesson 03 goes on |
 # | a token contributes *if* it is chosen | not so: all do | MiniLM: 21 % of weights below 0.005, none 0 |
-# | $\mathrm{softmax}(QK^\top)V$, scaled later, is PyTorch's attention | true | largest difference about 1e-7 at scale 1 |
+# | $\mathrm{softmax}(QK^\top)V$, scaled later, is PyTorch's attention | true | at scale 1 the two differ by rounding at most |
 # %% [markdown] lang="zh-TW"
 # ## 10. 文件怎麼說，你量到什麼
 #
-# | 說法 | 結論 | 這一課量到的 |
+# | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | q、k、v 由詞嵌入做出來 | 有條件成立：僅限第一層，而且位置已經加進去了 | MiniLM 第 1 層：兩個「the」的列不同 |
-# | $W_Q, W_K, W_V$ 都是 $d_\text{model}\times d_k$ | 不成立：$W_V$ 是 $d_\text{model}\times d_v$ | Q、K 為 `[6, 3]`，V 為 `[6, 5]` |
-# | 每個詞元對**其他**詞元打分數 | 不成立：對全部打，包括自己；而且不對稱 | cat→cat 也有分數；cat→sat ≠ sat→cat |
-# | q 與 k 愈像，內積愈大 | 有條件成立：長度相等時 | 夾角 0°：0.02；45°：1.00 |
-# | 分數在 0 與 1 之間 | 不成立：權重才是，分數可以是任何數 | 文章自己的例子：8.2 |
-# | 8.2、1.1、0.3 得到權重 0.85 | 不成立 | 0.9988；第 03 課接著談 |
-# | 詞元**被選中**才有貢獻 | 不成立：全部都有 | MiniLM：21 % 的權重低於 0.005，沒有一個是 0 |
-# | $\mathrm{softmax}(QK^\top)V$（縮放以後再談）就是 PyTorch 的注意力 | 成立 | 縮放設為 1 時，最大差異約 1e-7 |
+# | q、k、v 由詞嵌入做出來 | 有條件：僅限第一層，而且位置已經加進去了 | MiniLM 第 1 層：兩個「the」的列不同 |
+# | $W_Q, W_K, W_V$ 都是 $d_\text{model}\times d_k$ | 不對：$W_V$ 是 $d_\text{model}\times d_v$ | Q、K 為 `[6, 3]`，V 為 `[6, 5]` |
+# | 每個詞元對**其他**詞元打分數 | 不對：對全部打，包括自己；而且不對稱 | cat→cat 也有分數；cat→sat ≠ sat→cat |
+# | q 與 k 愈像，內積愈大 | 有條件：長度相等時 | 夾角 0°：0.02；45°：1.00 |
+# | 分數在 0 與 1 之間 | 不對：權重才是，分數可以是任何數 | 文章自己的例子：8.2 |
+# | 8.2、1.1、0.3 得到權重 0.85 | 不對 | 0.9988；第 03 課接著談 |
+# | 詞元**被選中**才有貢獻 | 不對：全部都有 | MiniLM：21 % 的權重低於 0.005，沒有一個是 0 |
+# | $\mathrm{softmax}(QK^\top)V$（縮放以後再談）就是 PyTorch 的注意力 | 對 | 縮放設為 1 時，頂多差捨入誤差 |
 # %% [markdown] lang="en"
-# | claim | verdict | measured in this lesson |
+# | claim | verdict | what this lesson found |
 # |---|---|---|
 # | softmax runs on each 行 (in Taiwan: column) | not so: on each row (列) | column sums 0.6, 1.3, 0.9, 0.7, 0.9, 1.6 |
 # | each row of the 6 × 6 table sums to 1, "sat" gives 0.5 to "cat" | true | six sums of 1.0; 0.5 |
@@ -1077,14 +1077,14 @@ check("02_q2", answer_02_q2)
 #
 # **Next:** lesson 03 asks why a score of 8.2 is too large, and what $\sqrt{d_k}$ does about it.
 # %% [markdown] lang="zh-TW"
-# | 說法 | 結論 | 這一課量到的 |
+# | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | softmax 作用在每一「行」 | 不成立：是列（row）；行是 column | 各行的和 0.6、1.3、0.9、0.7、0.9、1.6 |
-# | 6 × 6 表格每列的和是 1，「sat」給「cat」0.5 | 成立 | 六個和都是 1.0；0.5 |
-# | 這張表來自猜下一個字的模型 | 不成立：是編碼器 | 6.0 之中有 2.6 看向後面 |
-# | 因為「tired」，「it」才看「cat」 | 就這個頭而言不成立 | 0.71；「soft」0.68；停在 it 0.60；名詞對調 0.60；13 個詞元有 12 個最看「cat」 |
-# | 「it」的輸出幾乎就是「cat」 | 不成立 | 與「cat」的餘弦相似度 0.62，與「mat」0.47 |
-# | 那個權重就是模型理解的方式 | 不成立 | 72 個頭中「cat」居首的有 3 個，[CLS] 或 [SEP] 居首的有 48 個 |
-# | 注意力看不到順序 | 有條件成立：沒有遮罩、沒有位置 | 差距小於 1e-14；加上位置就不是 0 |
+# | softmax 作用在每一「行」 | 不對：是列（row）；行是 column | 各行的和 0.6、1.3、0.9、0.7、0.9、1.6 |
+# | 6 × 6 表格每列的和是 1，「sat」給「cat」0.5 | 對 | 六個和都是 1.0；0.5 |
+# | 這張表來自猜下一個字的模型 | 不對：是編碼器 | 6.0 之中有 2.6 看向後面 |
+# | 因為「tired」，「it」才看「cat」 | 就這個頭而言不對 | 0.71；「soft」0.68；停在 it 0.60；名詞對調 0.60；13 個詞元有 12 個最看「cat」 |
+# | 「it」的輸出幾乎就是「cat」 | 不對 | 與「cat」的餘弦相似度 0.62，與「mat」0.47 |
+# | 那個權重就是模型理解的方式 | 不對 | 72 個頭中「cat」居首的有 3 個，[CLS] 或 [SEP] 居首的有 48 個 |
+# | 注意力看不到順序 | 有條件：沒有遮罩、沒有位置 | 差距小於 1e-14；加上位置就不是 0 |
 #
 # **下一課**要問：8.2 這樣的分數為什麼太大，$\sqrt{d_k}$ 又做了什麼。

@@ -470,7 +470,7 @@ plots.knob(draw_d_k, d_k=(4, 512, 4, 64))
 # 有三件事要顧到：
 #
 # - **大的數。** $\tau = 0.01$ 時，分數 5 會變成 500，而 $e^{500}$ 會溢位。這裡可以用 `torch.softmax`，它會先減掉最大值；自己寫指數的話，記得也要減。
-# - **$-\infty$。** 只要同一列還有有限的分數，分數就可能是 $-\infty$，這時權重恰為 0。
+# - **$-\infty$。** 同一列只要還有一個有限的分數，其他分數就可能是 $-\infty$，這些分數的權重恰為 0。
 # - **半精度。** 輸入是 float16 或 bfloat16 時，建議用 float32 計算再轉回去；檢查只看誤差：最多是同 dtype 直接套公式的兩倍。
 # %% exercise="temperature_softmax"
 def temperature_softmax(scores: torch.Tensor, temperature: float) -> torch.Tensor:
@@ -629,11 +629,11 @@ check("softmax_jacobian", softmax_jacobian)
 # %% [markdown] lang="en"
 # ### Test it with a nudge
 #
-# A formula for a derivative can always be tested: move each score by a tiny $\pm\varepsilon$ and look. The heat map shows $100\,J$ for the lecture's five scores at $\tau = \sqrt5$. The two colours are the two signs (orange positive, purple negative): the diagonal is positive, everything else negative.
+# A formula for a derivative can always be tested: move each score by a tiny $\pm\varepsilon$ and look. The heat map shows $10\,J$ for the lecture's five scores at $\tau = \sqrt5$. The two colours are the two signs (orange positive, purple negative): the diagonal is positive, everything else negative.
 # %% [markdown] lang="zh-TW"
 # ### 輕推一下來驗證
 #
-# 導數公式都能這樣驗證：把每個分數輕推 $\pm\varepsilon$，看結果怎麼變。熱圖是講義五個分數在 $\tau = \sqrt5$ 時的 $100\,J$，兩種顏色代表正負（橘色為正，紫色為負）：對角線是正的，其餘都是負的。
+# 導數公式都能這樣驗證：把每個分數輕推 $\pm\varepsilon$，看結果怎麼變。熱圖是講義五個分數在 $\tau = \sqrt5$ 時的 $10\,J$，兩種顏色代表正負（橘色為正，紫色為負）：對角線是正的，其餘都是負的。
 # %%
 jacobian_of = use("softmax_jacobian", softmax_jacobian)
 
@@ -649,7 +649,7 @@ print(f"largest difference between formula and nudges: {(jacobian - by_nudging).
 print(f"largest row sum: {jacobian.sum(-1).abs().max():.1e}, largest column sum: {jacobian.sum(-2).abs().max():.1e}")
 
 names = [f"{score:.1f}" for score in five.tolist()]
-ax = plots.heat_map(100 * jacobian, title="100 · ∂p_i / ∂s_j at τ = √5", rows=names, columns=names)
+ax = plots.heat_map(10 * jacobian, title="10 · ∂p_i / ∂s_j at τ = √5", rows=names, columns=names)
 ax.set(xlabel="score s_j that is nudged", ylabel="weight p_i that answers")
 ax.figure.set_size_inches(4.8, 3.6)
 # %% [markdown] lang="en"
@@ -1131,14 +1131,14 @@ _ = ax.legend(loc="center right", bbox_to_anchor=(1, 0.25))
 # %% [markdown] lang="en"
 # - $c = \sqrt{d_k}$ learns at once.
 # - $c = \sqrt{9487}$ starts as a plain average, learns later, and gets there: training absorbed the constant. The lecture's joke is nearly right.
-# - $c = 1$ starts with a random winner in every row and a small gradient; the error falls to 1 to 1.2 and stays there.
+# - $c = 1$ starts with a random winner in every row and a small gradient; the error falls to a little over 1 and stays there.
 # - $c = 9487$ starts flat. Adam moves each weight only a little in every step, and divided by 9487 that hardly moves the scores.
 #
 # So the constant may be another one of the same order. It decides where training starts, not where it can go.
 # %% [markdown] lang="zh-TW"
 # - $c = \sqrt{d_k}$：馬上就學會。
 # - $c = \sqrt{9487}$：一開始只是平均，學得晚，但還是到了，因為訓練把常數吸收了。講義的玩笑差不多是對的。
-# - $c = 1$：一開始每一列都有個隨機的贏家，梯度很小；誤差降到 1 到 1.2 就卡住了。
+# - $c = 1$：一開始每一列都有個隨機的贏家，梯度很小；誤差降到 1 出頭就卡住了。
 # - $c = 9487$：一開始太平，而 Adam 每步只把權重改動一點點，除以 9487 之後分數幾乎不動。
 #
 # 所以可以換成大小相近的常數。常數決定訓練從哪裡出發，不決定能走到哪裡。

@@ -999,19 +999,19 @@ if model is not None:
 #
 # Compare 8 heads of 64 with 1 head of 512, in a model of width 512. Which sentence is right?
 #
-# - **a.** The eight have 8 times the parameters of the one: each head needs its own three matrices.
-# - **b.** Cost and parameters are the same, and the eight give 8 times the diversity.
-# - **c.** The matrix products are equally many, so the two always take the same time.
-# - **d.** Parameters and matrix products are the same; the eight make 8 times as many attention weights, and each has a score form of rank 64 at most.
+# - **a**: The eight have 8 times the parameters of the one: each head needs its own three matrices.
+# - **b**: Cost and parameters are the same, and the eight give 8 times the diversity.
+# - **c**: The matrix products are equally many, so the two always take the same time.
+# - **d**: Parameters and matrix products are the same; the eight make 8 times as many attention weights, and each has a score form of rank 64 at most.
 # %% [markdown] lang="zh-TW"
 # ## 9. 自我檢查：選擇題 `04_q1` · 滿分 1 分 · 2 分鐘
 #
 # 在寬度 512 的模型裡，比較 8 個 64 的頭與 1 個 512 的頭。哪一句對？
 #
-# - **a.** 八個頭的參數是一個頭的 8 倍：每個頭都要有自己的三個矩陣。
-# - **b.** 成本與參數相同，而八個頭帶來 8 倍的多樣性。
-# - **c.** 矩陣乘法一樣多，所以兩者花的時間一定相同。
-# - **d.** 參數與矩陣乘法相同；八個頭產生的注意力權重是 8 倍，而每個頭的分數矩陣秩最多是 64。
+# - **a**：八個頭的參數是一個頭的 8 倍：每個頭都要有自己的三個矩陣。
+# - **b**：成本與參數相同，而八個頭帶來 8 倍的多樣性。
+# - **c**：矩陣乘法一樣多，所以兩者花的時間一定相同。
+# - **d**：參數與矩陣乘法相同；八個頭產生的注意力權重是 8 倍，而每個頭的分數矩陣秩最多是 64。
 # %% question="04_q1"
 answer_04_q1 = ""
 ### BEGIN SOLUTION
@@ -1022,7 +1022,7 @@ check("04_q1", answer_04_q1)
 # %% [markdown] lang="en"
 # ## 10. What the documents claim, and what you measured
 #
-# | claim | verdict | measured in this lesson |
+# | claim | verdict | what this lesson found |
 # |---|---|---|
 # | one head catches one kind of relation only | true with a condition: one *blend* a token | both neighbours: 1 head stuck near 0.47, 2 heads 0.00, 16 heads 0.6; BLEU (paper) 24.9, 25.8, 25.4 for 1, 8, 32 |
 # | each head has its job: subject, pronoun, adjective | not so | the best head for sat→cat (1.00) is "the word before": 0.00 with "quietly" in between |
@@ -1032,15 +1032,15 @@ check("04_q1", answer_04_q1)
 # %% [markdown] lang="zh-TW"
 # ## 10. 文件怎麼說，你量到什麼
 #
-# | 說法 | 結論 | 這一課量到的 |
+# | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | 一個頭只能捕捉一種關係 | 有條件成立：每個詞元只有一份**混合** | 同時取前後鄰居：1 個頭卡在 0.47 附近，2 個頭 0.00，16 個頭 0.6；BLEU（論文）1、8、32 個頭：24.9、25.8、25.4 |
-# | 每個頭有任務：主詞、代名詞、形容詞 | 不成立 | sat→cat 最好的頭（1.00）其實是「看前一個字」：插入「quietly」就變成 0.00 |
-# | 那個權重說明模型怎麼理解「it」 | 不成立 | 72 個頭中「cat」居首的有 3 個，[CLS] 或 [SEP] 有 48 個 |
-# | 各頭拼接，乘 $W^O$ 回到 $d_\text{model}$ | 有條件成立：$W^O$ 是 $(h\,d_v)\times d_\text{model}$ | 與 `nn.MultiheadAttention` 相差約 1e-6；Gemma 的 $W^O$ 是 4096 × 3072 |
-# | $d_k=d_v=d_\text{model}/h$ | 有條件成立：2017 年的模型如此 | Gemma：256，不是 192 |
+# | 一個頭只能捕捉一種關係 | 有條件：每個詞元只有一份**混合** | 同時取前後鄰居：1 個頭卡在 0.47 附近，2 個頭 0.00，16 個頭 0.6；BLEU（論文）1、8、32 個頭：24.9、25.8、25.4 |
+# | 每個頭有任務：主詞、代名詞、形容詞 | 不對 | sat→cat 最好的頭（1.00）其實是「看前一個字」：插入「quietly」就變成 0.00 |
+# | 那個權重說明模型怎麼理解「it」 | 不對 | 72 個頭中「cat」居首的有 3 個，[CLS] 或 [SEP] 有 48 個 |
+# | 各頭拼接，乘 $W^O$ 回到 $d_\text{model}$ | 有條件：$W^O$ 是 $(h\,d_v)\times d_\text{model}$ | 與 `nn.MultiheadAttention` 相差約 1e-6；Gemma 的 $W^O$ 是 4096 × 3072 |
+# | $d_k=d_v=d_\text{model}/h$ | 有條件：2017 年的模型如此 | Gemma：256，不是 192 |
 # %% [markdown] lang="en"
-# | claim | verdict | measured in this lesson |
+# | claim | verdict | what this lesson found |
 # |---|---|---|
 # | several Attention($QW_n, KW_n, VW_n$) are computed together | not complete: three matrices a head, then concatenation and $W^O$ | by hand: (0.731, 0.5) before $W^O$, (1.231, 0.231) after |
 # | $d_\text{model}$ is shared out among the heads | not so for the input | one input number changed: all 8 queries moved |
@@ -1051,13 +1051,13 @@ check("04_q1", answer_04_q1)
 #
 # **Next:** lesson 05 gives the heads something that they have lacked so far: a sense of order.
 # %% [markdown] lang="zh-TW"
-# | 說法 | 結論 | 這一課量到的 |
+# | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
 # | 多組 Attention($QW_n, KW_n, VW_n$) 一起算 | 不完整：每個頭有三個矩陣，之後還有拼接與 $W^O$ | 手算：乘 $W^O$ 之前 (0.731, 0.5)，之後 (1.231, 0.231) |
-# | $d_\text{model}$ 均分給各個頭 | 對輸入不成立 | 改動一個輸入的數，8 個查詢全都動了 |
-# | 8 個頭的計算量和 1 個完全一致 | 有條件成立：只算矩陣乘法 | 都是 1.61e9 FLOPs；權重 2.10 M 對 0.26 M；時間照公式寫大約 1–1.1、1.4–2、2–3 倍，融合核心 1.0–1.3 倍 |
-# | ……卻獲得 8 倍的多樣性 | 不成立 | 秩 64 對 512；12 個頭，有效的有 2 到 4 個，只看字是 5 到 7 個 |
-# | 印出的模組是正確的 | 有條件成立：$h$ 整除 $d_\text{model}$，遮罩有四個軸 | 9 個詞元變成 10 個也沒報錯；遮罩 $[B,N,M]$ 遮到頭而不是句子；float16 裡 −1e9 會出錯 |
-# | 每秒數兆次 $QK^\top$ | 不成立 | 一次 2.56e8 FLOPs：最多 390 萬次 |
+# | $d_\text{model}$ 均分給各個頭 | 就輸入而言不對 | 改動一個輸入的數，8 個查詢全都動了 |
+# | 8 個頭的計算量和 1 個完全一致 | 有條件：只算矩陣乘法 | 都是 1.61e9 FLOPs；權重 2.10 M 對 0.26 M；時間照公式寫大約 1–1.1、1.4–2、2–3 倍，融合核心 1.0–1.3 倍 |
+# | ……卻獲得 8 倍的多樣性 | 不對 | 秩 64 對 512；12 個頭，有效的有 2 到 4 個，只看字是 5 到 7 個 |
+# | 印出的模組是正確的 | 有條件：$h$ 整除 $d_\text{model}$，遮罩有四個軸 | 9 個詞元變成 10 個也沒報錯；遮罩 $[B,N,M]$ 遮到頭而不是句子；float16 裡 −1e9 會出錯 |
+# | 每秒數兆次 $QK^\top$ | 不對 | 一次 2.56e8 FLOPs：最多 390 萬次 |
 #
 # **下一課**要補上這些頭一直缺少的東西：順序。

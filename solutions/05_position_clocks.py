@@ -1045,7 +1045,7 @@ check("05_q1", answer_05_q1)
 # | Input = embedding + position | imprecise | paper: $\sqrt d\cdot$ embedding + position, then dropout |
 # | "cat" in "The cat" is position 2 | imprecise | counted from 0 it is position 1 |
 # | QK then weighs what and where together | true | four terms, which add up to the whole to rounding |
-# | Positions are made of triangle waves (三角波) | wrong | sines; 三角波 is another wave (三角函數 was meant) |
+# | Positions are made of triangle waves (三角波) | not so | sines; 三角波 is another wave (三角函數 was meant) |
 # | RoPE: Neurocomputing 568 (2024) | true | preprint April 2021; score depends on $m-n$ to rounding, in both layouts |
 #
 # **Next:** lesson 06: what keeps a deep stack of such layers trainable.

@@ -5,7 +5,7 @@
 #
 # Why should adding the input back help at all? And what exactly is normalised? You will write two feed-forward networks, the plus sign, three norms and one that normalises nothing, and then measure what each of them does.
 #
-# We test what some articles and lecture notes say; "the lecture" and "the documents" are those.
+# We test what some articles and lecture notes say: below they are "the lecture", "one article" and "the documents".
 #
 # **You need** mean, variance, the chain rule. **Time**: about two and a half hours, 90 minutes of them for the exercises and questions.
 #
@@ -29,7 +29,7 @@
 #
 # 把輸入再加回去，憑什麼有用？正規化的又到底是什麼？這一課要寫出兩種前饋網路、那個加號、三種正規化，外加一種什麼都不正規化的做法，再實際量出每一樣的效果。
 #
-# 本課常提到的「講義」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
+# 本課常提到的「講義」「文章」和「文件」，是網路上常見的教材；我們逐一檢驗它們的說法。
 #
 # **先備知識**：平均、變異數、連鎖律。**時間**：約兩個半小時，其中練習、選擇題和問答題 90 分鐘。
 #
@@ -914,9 +914,9 @@ print(f"inputs of size 10: {saturated:.0%} of DyT's outputs are beyond ±0.99, w
 
 
 # %% [markdown] lang="en"
-# DyT bounds its output, which prevents explosion, but it does not forget scale: small inputs stay small (halved, at α = ½), large ones saturate, and then no gradient comes back. α has to be learned to fit.
+# LayerNorm and RMSNorm lie on one line, at 1. DyT bounds its output, which prevents explosion, but it does not forget scale: small inputs stay small (halved, at α = ½), large ones saturate, and then no gradient comes back. α has to be learned to fit.
 # %% [markdown] lang="zh-TW"
-# DyT 把輸出框住，所以不會爆炸；可是它忘不掉大小：小的輸入還是小（α = ½ 時減半），大的飽和，梯度就回不來了。α 必須學到合適的值。
+# LayerNorm 與 RMSNorm 的線疊在一起，都是 1。DyT 把輸出框住，所以不會爆炸；可是它忘不掉大小：小的輸入還是小（α = ½ 時減半），大的飽和，梯度就回不來了。α 必須學到合適的值。
 # %% [markdown] lang="en"
 # ### Turn the knob: α
 #

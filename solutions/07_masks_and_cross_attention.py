@@ -670,7 +670,7 @@ for ax, (title, matrix) in zip(
     }.items(),
 ):
     plots.heat_map(matrix, title=title, ax=ax, values=False)
-    ax.set(xlabel="j", ylabel="i" if title.startswith("visible") else "")
+    ax.set(xlabel="position j", ylabel="position i" if title.startswith("visible") else "")
     print(f"{title}: {int(matrix.sum())} entries")
 
 

@@ -841,11 +841,11 @@ if measured:
         theory={"explicit": [2 * N * N * 4 / 2**20 for N in sizes]},
     )
 # %% [markdown] lang="en"
-# The dashed line is theory: $S$ and $P$ together, $2N^2$ numbers of 4 bytes. Doubling N multiplies it by four; for the other two by about two or less.
+# The dashed line is theory: $S$ and $P$ together, $2N^2$ numbers of 4 bytes. Doubling N multiplies it by four; for the other two by about two or less, noise apart.
 #
 # **Time** is another matter: all three do work that grows with N². On a CPU the caches do quietly what SRAM does on a GPU, and a loop in Python costs something, so who wins depends on the machine and on what else it is doing. The promise of speed is about GPUs (section 10).
 # %% [markdown] lang="zh-TW"
-# 虛線是理論值：$S$ 與 $P$ 合起來是 $2N^2$ 個數，每個 4 個位元組。N 變兩倍，它變四倍；另外兩種大約變兩倍，或更少。
+# 虛線是理論值：$S$ 與 $P$ 合起來是 $2N^2$ 個數，每個 4 個位元組。N 變兩倍，它變四倍；另外兩種大約變兩倍，或更少（雜訊不計）。
 #
 # **時間**是另一回事：三種做法的工作量都跟著 N² 成長。在 CPU 上，快取已經默默做了 SRAM 在 GPU 上做的事，Python 迴圈又有額外成本，所以誰快要看機器，也要看它當時在忙什麼。FlashAttention 說的「快」，指的是在 GPU 上（見第 10 節）。
 # %% [markdown] lang="en"
@@ -1070,7 +1070,7 @@ check("09_q1", answer_09_q1)
 # | Attention costs $O(N^2 d)$; time and memory grow with N² | true if all heads are added and the matrix is stored | attention's share of a layer's FLOPs at d = 512: 1.6 %, 14 %, 40 %, 50 %, 91 % for N = 50, 512, 2048, 3072, 32,768 |
 # | At N = 10⁴ to 10⁵ memory bursts | true if the matrix is stored | one layer, 8 heads, float16: 1.6 GB, 17 GB (32,768), 160 GB |
 # | FlashAttention tiles, keeps the matrix out of GPU memory and moves the fewest bytes | true | our count, N = 4096: 3.9 times less with blocks of 128; that none is better for all SRAM sizes, and 40.3 → 4.4 GB on an A100, are the paper's |
-# | It is exact | true in exact arithmetic | tiled against explicit about 1e-14 (float64) and 4e-6 (float32), not one entry in ten equal to the last bit; error in bfloat16: explicit 0.076, tiles with bfloat16 sums 0.15, with float32 sums 0.010, PyTorch's 0.010 |
+# | It is exact | true in exact arithmetic | tiled against explicit about 1e-14 (float64) and a few 1e-6 (float32), not one entry in ten equal to the last bit; error in bfloat16: explicit 0.076, tiles with bfloat16 sums 0.15, with float32 sums 0.010, PyTorch's 0.010 |
 # | It lifts the O(N²) curse | imprecise | memory yes: doubling N multiplies the peak by about 2 instead of 4; work no: 7 products for 6, 1.17 times (the paper's count: 1.13) |
 # | It made GPT-4 possible | cannot be checked | its maker has published neither architecture nor training |
 # %% [markdown] lang="zh-TW"
@@ -1083,6 +1083,6 @@ check("09_q1", answer_09_q1)
 # | 注意力的成本是 $O(N^2 d)$；時間與記憶體跟著 N² 成長 | 有條件：所有的頭合計，而且矩陣有存下來 | d = 512 時，注意力占一層 FLOP 的比例：N = 50、512、2048、3072、32,768 時為 1.6 %、14 %、40 %、50 %、91 % |
 # | N 到 10⁴–10⁵ 時記憶體會爆掉 | 有條件：矩陣有存下來 | 一層、8 個頭、float16：1.6 GB、17 GB（32,768）、160 GB |
 # | FlashAttention 分塊計算，不讓矩陣進 GPU 記憶體，搬運最少 | 對 | 我們的計數，N = 4096、每個區塊 128 個查詢：只剩 1/3.9；「對所有 SRAM 大小沒有更好的」與 A100 上 40.3 → 4.4 GB 出自論文 |
-# | 它是精確的 | 對，如果算術是精確的 | 分塊與直接算的差：約 1e-14（float64）、4e-6（float32），連最後一個位元都相同的數不到一成；bfloat16 的誤差：直接算 0.076，總和用 bfloat16 的分塊 0.15，用 float32 的 0.010，PyTorch 0.010 |
+# | 它是精確的 | 對，如果算術是精確的 | 分塊與直接算的差：約 1e-14（float64）、數個 1e-6（float32），連最後一個位元都相同的數不到一成；bfloat16 的誤差：直接算 0.076，總和用 bfloat16 的分塊 0.15，用 float32 的 0.010，PyTorch 0.010 |
 # | 它解開了 O(N²) 的詛咒 | 不精確 | 記憶體是：N 變兩倍，峰值約變兩倍，不是四倍；運算不是：6 個乘積變 7 個，1.17 倍（論文的統計：1.13 倍） |
 # | 它讓 GPT-4 成為可能 | 無法查證 | 開發者沒有公布架構與訓練方式 |

@@ -1157,7 +1157,7 @@ check("11_q1", answer_11_q1)
 # | GPT is causal and autoregressive | true | tested under its own mask: 0.24 per character |
 # | T5 and Whisper are encoder–decoders | true | both presets build our `Transformer`; that they *lead* translation and speech has a date |
 # | Training is pre-training, SFT, RLHF | true with a condition: the common recipe | not measured here; there are others |
-# | The techniques of 2017 are about still the best | imprecise | kept: residual, attention. Moved: the norm. Replaced in Llama: LayerNorm, sines, ReLU, biases. Measured beyond noise: RoPE without √d_model, 1.1 to 0.7, neither alone |
+# | The techniques of 2017 are about still the best | imprecise | kept: residual, attention. Moved: the norm. Replaced in Llama: LayerNorm, sines, ReLU, biases. Measured beyond noise: RoPE without √d_model, 1.05 to 0.68, neither alone |
 # | What changed from 2017 to Llama is RMSNorm | not so: a set | eight rows in the table above; grouped heads halve the cache from 128 to 64 numbers a token |
 # %% [markdown] lang="zh-TW"
 # ## 15. 文件怎麼說，你量到什麼
@@ -1166,11 +1166,11 @@ check("11_q1", answer_11_q1)
 #
 # | 說法 | 判定 | 這一課的結果 |
 # |---|---|---|
-# | GPT-4、Claude、DeepSeek 只有解碼器 | 前兩個無從查證 | DeepSeek 公開了權重；GPT-4 的報告只說「Transformer-style ... next token」，Claude 的設計沒有公開。改說 GPT-2、Llama 比較好：在這裡兩者都是同一個 `LanguageModel` |
+# | GPT-4、Claude、DeepSeek 只有解碼器 | 前兩個無從查證 | DeepSeek 公開了權重；GPT-4 的報告只說「Transformer-style … next token」，Claude 的設計沒有公開。改說 GPT-2、Llama 比較好：在這裡兩者都是同一個 `LanguageModel` |
 # | BERT 是雙向的 | 對 | 全部互看；用這種遮罩猜下一個，損失降到 0.01，遮住未來後是 3.5（亂猜 3.53） |
 # | BERT 主打語意理解與檢索向量 | 有條件：要用句子對訓練過 | 論文：原始 BERT 46（平均）、17（[CLS]），GloVe 58；這裡的 MiniLM：8 題中答案排第一的，用平均 8 題、用 [CLS] 8 題、用詞向量平均 4 題 |
 # | GPT 是因果、自迴歸的 | 對 | 用自己的遮罩測試：每個字元 0.24 |
 # | T5、Whisper 是編碼器加解碼器 | 對 | 兩組預設選項都用我們的 `Transformer` 建成；至於「主導」翻譯與語音，會隨時間改變 |
 # | 訓練是預訓練、SFT、RLHF | 有條件：常見的做法 | 這裡沒有測量；還有別的做法 |
-# | 2017 年的技術差不多還是最好的 | 不精確 | 保留：殘差、注意力。換了位置：正規化。在 Llama 被換掉：LayerNorm、正弦波、ReLU、偏置。實測超出雜訊的：RoPE 加上拿掉 √d_model，1.1 降到 0.7，缺一不可 |
+# | 2017 年的技術差不多還是最好的 | 不精確 | 保留：殘差、注意力。換了位置：正規化。在 Llama 被換掉：LayerNorm、正弦波、ReLU、偏置。實測超出雜訊的：RoPE 加上拿掉 √d_model，1.05 降到 0.68，缺一不可 |
 # | 從 2017 到 Llama 改的是 RMSNorm | 不對：是一整組 | 上面表格的八列；分組共用讓快取從每個詞元 128 個數減為 64 個 |
