@@ -105,7 +105,7 @@ def recipe(language: str) -> str:
     """The commands of the guide that delete a student."""
     guide = (ROOT / "docs" / language / "instructor.md").read_text(encoding="utf-8")
     part = re.split(r"\n## .*個資法.*\n", guide)[1]
-    (block,) = re.findall(r"^ *```\n(.*?)^ *```", part, re.DOTALL | re.MULTILINE)
+    (block,) = re.findall(r"^ *```sh\n(.*?)^ *```", part, re.DOTALL | re.MULTILINE)
     return textwrap.dedent(block)
 
 
