@@ -73,7 +73,9 @@ def diagnose(
             and compare(exercise, cases[i], made[i]) is not None  # a mistake explains only what it gets wrong itself
         ]
         passed = [i for i in range(len(observations)) if i not in failed]
-        everywhere[mistake.name] = all(same(cases[i], observations[i], made[i]) for i in passed)
+        everywhere[mistake.name] = all(  # both right is enough: rounding may tell them apart
+            same(cases[i], observations[i], made[i]) or compare(exercise, cases[i], made[i]) is None for i in passed
+        )
         in_values = any(observations[i].error is None for i in agreement[mistake.name])
         exactly = bool(passed) and everywhere[mistake.name] and len(agreement[mistake.name]) == len(failed)
         if not in_values and not exactly:

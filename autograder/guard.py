@@ -177,10 +177,12 @@ def reached(tree: ast.Module, answers: set[str], imported: Iterable[str] = ()) -
 
 
 def names_between_cells(source: str) -> tuple[set[str], set[str]]:
-    """Names that a cell binds or changes, and those that it takes."""
+    """Names that a cell binds or changes, and those that it takes from others: not what it imports itself."""
     tree = parsed(source)
     parts = reached(tree, set()) if tree is not None else []
-    return {name for part in parts for name in part.binds}, {name for part in parts for name in part.wants}
+    imports = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)] if tree is not None else []
+    here = {name for node in imports for alias in node.names for name in named_in_passing(alias)}
+    return {name for part in parts for name in part.binds}, {name for part in parts for name in part.wants} - here
 
 
 def imports_in(tree: ast.Module) -> set[str]:

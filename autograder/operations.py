@@ -33,12 +33,13 @@ class Record:
         names: of all operations, also of those that others are made of.
         outermost: of those that Python called.
         left: ways out of torch that were taken, which are no operations; the watch notes them.
+        numbers: how many single ones were taken out of tensors.
         kept: False where somebody else's record was in the way, or ended this one.
     """
 
     def __init__(self) -> None:
         self.names, self.outermost, self.left, self.kept = set[str](), set[str](), set[str](), True
-        self.calls = 0
+        self.calls = self.numbers = 0
 
     def __enter__(self) -> "Record":
         self.begin()

@@ -118,7 +118,8 @@ def meanings_of_code(code: str) -> Meanings:
 def parsed(source: str) -> ast.Module | None:
     """The syntax tree, notebook magics opened; None when the text is no Python.
 
-    The text as it is goes first: a line of Python may begin with a percent sign too.
+    The text as IPython reads it goes first, for that is what runs: it takes its own prompt away (`In [1]: x = y`), which may be
+    Python as it stands, and ends lines where Python does not.
     """
     return read(source, 0)
 
@@ -127,18 +128,13 @@ def read(source: str, depth: int) -> ast.Module | None:
     if len(source) > MOST_SCANNED:
         return None
     source = textwrap.dedent(source)
-    # IPython takes what looks like its own prompt away, which may be Python as it stands (`In [1]: x = y`).
-    readings = (transformed, source, blanked) if PROMPT.search(source) else (source, transformed, blanked)
-    for reading in readings:
+    for reading in (transformed, source, blanked):
         text = reading if isinstance(reading, str) else reading(source)
         tree = syntax_tree(text) if text is not None else None
         if tree is not None:
             open_magics(tree, depth)
             return tree
     return None
-
-
-PROMPT = re.compile(r"^(?:In \[\d+\]:|\s*\.{3,}:|(?:>>>|\.\.\.)(?:\s|$))", re.MULTILINE)
 
 
 def syntax_tree(text: str) -> ast.Module | None:
@@ -153,7 +149,7 @@ def is_no_python(source: str) -> bool:
     source = textwrap.dedent(source)
     if len(source) > MOST_SCANNED or too_many_magics(source):
         return False
-    for text in filter(None, (source, transformed(source))):
+    for text in filter(None, (transformed(source), source)):
         try:
             ast.parse(text)
         except SyntaxError:
@@ -165,7 +161,10 @@ def is_no_python(source: str) -> bool:
 
 
 def too_many_magics(source: str) -> bool:
-    count = len(re.findall(r"^[ \t]*[%!?,;/]|=[ \t]*[%!]|\?[ \t]*$", source, re.MULTILINE))
+    # IPython takes one sign away each time: each of `,,,` is one.
+    fronts = re.findall(r"^[ \t%!?,;/]*[%!?,;/]", source, re.MULTILINE)
+    count = sum(len(re.sub(r"[ \t]", "", front)) for front in fronts)
+    count += len(re.findall(r"=[ \t]*[%!]|\?[ \t]*$", source, re.MULTILINE))
     return count > MOST_MAGICS or count * len(source) > MOST_READ_AGAIN
 
 

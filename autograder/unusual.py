@@ -90,9 +90,11 @@ DATA_LOADERS = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.Data
 BACKENDS = ("matplotlib.use", "matplotlib.pyplot.switch_backend")
 WRAPS = "functools.wraps"  # elsewhere it reads and sets attributes whose names are texts
 FIELD = "dataclasses.field"  # what is read of it becomes code
+DATACLASS = "dataclasses.dataclass"  # of what is handed to it too
 AS_USUAL = {
     WRAPS: "{} other than above a function",
     FIELD: "{} other than in a class",
+    DATACLASS: "{} other than above a class",
     **dict.fromkeys(LOADERS, "{} with more than a path"),
     **dict.fromkeys(DATA_LOADERS, "{} with more than a batch size by position"),
     **dict.fromkeys(BACKENDS, "{} with another than a plain name"),
@@ -125,7 +127,10 @@ IN_CHINESE = {
     r"([\w.]+) with more than a batch size by position": r"\1 除了批次大小還有其他位置引數",
     r"([\w.]+) other than above a function": r"\1 不是寫在函式上方",
     r"([\w.]+) other than in a class": r"\1 不是寫在類別裡",
+    r"([\w.]+) other than above a class": r"\1 不是寫在類別上方",
     r"(\w+), an earlier output or input": r"\1，也就是先前的輸出或輸入",
+    r"code made from a text": "由文字做成的程式",
+    r"code from the file (.+)": r"檔案 \1 裡的程式",
     r"a long constant of bytes": "很長的 bytes 常數",
     r"open\(…\) to write": "以 open(…) 開檔寫入",
     r"\*\* with computed names": "** 展開的名稱是算出來的",
@@ -141,6 +146,7 @@ class Own:
 
     Attributes:
         words: every name that they give to something: functions, classes, arguments, variables, attributes.
+        private: those that begin with "_" and that a class of theirs defines.
         known: functions and classes of the cells.
         classes: names that only ever stand for a class of theirs.
         enums: those of `classes` that are enumerations, which make classes when they are called with names.
@@ -151,6 +157,7 @@ class Own:
     """
 
     words: frozenset[str]
+    private: frozenset[str]
     known: frozenset[str]
     classes: frozenset[str]
     enums: frozenset[str]
@@ -163,7 +170,7 @@ class Own:
 @lru_cache(maxsize=4)
 def own_names(sources: tuple[str, ...]) -> Own:
     trees = {source: tree for source in sources if (tree := parsed(source)) is not None}
-    words, given, classes, handed, known, set_last = (set[str]() for _ in range(6))
+    words, private, given, classes, handed, known, set_last = (set[str]() for _ in range(7))
     variables: dict[str, frozenset[str]] = {}
     for source, tree in trees.items():
         variables[source] = frozenset(set_last)
@@ -171,6 +178,7 @@ def own_names(sources: tuple[str, ...]) -> Own:
             words |= introduced(node)
             if isinstance(node, ast.ClassDef):
                 classes.add(node.name)
+                private |= {name for name in defined_by(node) if name.startswith("_")}
             elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
                 given.add(node.id)
             elif isinstance(node, ast.alias):
@@ -195,7 +203,7 @@ def own_names(sources: tuple[str, ...]) -> Own:
     enums = {kind for kind in classes if with_bases({kind}, trees.values()) & called_so}
     kinds = frozenset(classes - given)
     return Own(
-        frozenset(words), frozenset(known), kinds, frozenset(enums), frozenset(handed), starts_another(trees.values()),
+        frozenset(words), frozenset(private), frozenset(known), kinds, frozenset(enums), frozenset(handed), starts_another(trees.values()),
         variables, imports,
     )  # fmt: skip
 
@@ -214,10 +222,12 @@ def introduced(node: ast.AST) -> set[str]:
     """Names that a piece of code gives to something, attributes of its own objects among them."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return {node.name}
-    if isinstance(node, ast.arg | ast.keyword):
-        return {node.arg} if node.arg else set()
+    if isinstance(node, ast.arg):
+        return {node.arg}
     if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Load):
         return {node.id if isinstance(node, ast.Name) else node.attr}
+    if isinstance(node, ast.Call) and end_of(node.func) in ("SimpleNamespace", "dict"):
+        return {keyword.arg for keyword in node.keywords if keyword.arg}
     if isinstance(node, ast.Call) and end_of(node.func) in (*REGISTERS, "namedtuple", "Enum"):
         texts = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
         return {word for text in texts for word in re.findall(r"\w+", text)}
@@ -421,7 +431,8 @@ class Reading:
             plain = method in ("get", "items", "keys", "copy") or setting or isinstance(parent, ast.Compare)
             return not plain and not (isinstance(key, ast.Constant) or self.only_looks(parent))
         typed = isinstance(parent, ast.arg | ast.AnnAssign) or is_call_of(parent, "isinstance")
-        return bool(self.loader(node)) and not called(node, parent) and not typed
+        above = isinstance(parent, ast.ClassDef) and node in parent.decorator_list
+        return bool(self.loader(node)) and not called(node, parent) and not typed and not above
 
     def of_name(self, node: ast.Name, parent: ast.AST) -> Iterator[Ranked]:
         word = node.id
@@ -515,7 +526,8 @@ class Reading:
         elif word.startswith("_"):
             if word in OF_NAMED_TUPLES and not known:
                 return
-            if not own_self and (word not in self.own.words or word in theirs() or private_to_torch(word)):
+            foreign = word not in self.own.private or word in theirs() or private_to_torch(word)
+            if known or (not own_self and foreign):
                 yield Rank.BACK_DOOR, known[0] if known else word
             return
         if not isinstance(node.ctx, ast.Load):
@@ -636,7 +648,7 @@ class Reading:
             yield Rank.BACK_DOOR, f"“{text[:60]}”"
         if text.endswith(".py"):
             yield Rank.LESS_USUAL, f"“{text[-60:]}”"
-        for chain in re.findall(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+", text[:MOST_SCANNED]):
+        for chain in re.findall(r"(?<!\w)[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+", text[:MOST_SCANNED]):
             first, *below = re.split("[.:]", chain)
             ours = first == "autograder" and below[0] not in NOTEBOOK_NAMES
             if ours or (first in IN_TEXTS and any(self.odd(word) or word not in USUAL_NAMES for word in below)):
@@ -768,6 +780,8 @@ def called_as_usual(dotted: str, call: ast.Call, parent: ast.AST) -> bool:
         return above and len(call.args) == 1 and not call.keywords and not spread(call)
     if dotted == FIELD:
         return isinstance(parent, ast.AnnAssign)
+    if dotted == DATACLASS:
+        return isinstance(parent, ast.ClassDef) and call in parent.decorator_list
     if dotted in DATA_LOADERS:
         return len(call.args) <= 2 and not any(isinstance(given, ast.Starred) for given in call.args)
     if dotted in BACKENDS:

@@ -132,7 +132,7 @@ USUAL_OPERATIONS = words(
     slice alias rsub numpy_T matrix_H adjoint lift_fresh index_put_ is_nonzero resolve_conj resolve_neg set_ log_sigmoid
     __and__ __or__ __xor__ __iand__ __ior__ __ixor__ __lshift__ __rshift__ cross_entropy_loss nll_loss_nd _unique2 lstm
     rnn_tanh nonzero_numpy unique_dim conv2d max_pool2d adaptive_avg_pool2d im2col fill_diagonal_ _make_dual _unpack_dual
-    fft_fft fft_ifft fft_rfft fft_irfft _has_compatible_shallow_copy_type
+    fft_fft fft_ifft fft_rfft fft_irfft _has_compatible_shallow_copy_type _is_all_true
     """
 )
 # Of these modules every name of their own is usual: they compute, and nothing else.

@@ -74,21 +74,24 @@ def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) ->
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(no_threads(seen))
             stack.enter_context(no_collection())
-            stack.callback(note_carried_out, record, targets, sightings)
+            stack.callback(note_carried_out, record, operations_of(targets), sightings)
             stack.enter_context(record)
             stack.enter_context(Watcher(builtins, seen, record))
         yield record
 
 
-def note_carried_out(record: Record, targets: tuple[str | FunctionType, ...], sightings: list[Sighting]) -> None:
+def note_carried_out(record: Record, forbidden: frozenset[str], sightings: list[Sighting]) -> None:
     """What the record holds of forbidden calls, where none was seen on its way."""
     if not sightings:
-        names = [f"torch.ops.aten.{name}" for name in sorted(record.names & operations_of(targets))]
+        names = [f"torch.ops.aten.{name}" for name in sorted(record.names & forbidden)]
         sightings += [Sighting(name, 0) for name in names or ([] if record.kept else [PROFILER])]
 
 
 # What hands a tensor's numbers to Python or numpy, where nobody sees what is done with them.
 LEAVING = {getattr(torch.Tensor, name): f"Tensor.{name}" for name in ("numpy", "tolist", "__array__", "__dlpack__")}
+# A matrix can leave number by number as well.
+NUMBERS = {getattr(torch.Tensor, name) for name in ("item", "__float__", "__int__", "__index__", "__complex__")}
+ITEM, MOST_NUMBERS = "Tensor.item", 8
 # And what takes numbers of numpy's in. Torch announces these only; the sandbox counts `torch.from_numpy` and the like.
 ENTERING = (torch.tensor, torch.as_tensor, torch.asarray, torch.Tensor.new_tensor)
 FROM_NUMPY = "torch.from_numpy"
@@ -105,9 +108,7 @@ class Watcher(TorchFunctionMode):
         self.record.called()
         if given_a_callback(func, args, kwargs or {}):  # first: to look at what is a student's own may run it
             self.seen(name_of(func) + UNSEEN)
-        self.record.left |= {LEAVING[func]} if func in LEAVING else set()
-        if func in ENTERING and any(type(given) is np.ndarray for given in args):
-            self.record.left.add(FROM_NUMPY)
+        self.note_ways(func, args, kwargs or {})
         name = self.names.get(func)
         if name is None and private_to_torch(func.__name__) and called_by_student():
             name = f"torch.{func.__name__}"
@@ -115,6 +116,18 @@ class Watcher(TorchFunctionMode):
             self.seen(name)
         with LibrariesOnly(lambda: self.seen(name_of(func) + UNSEEN)):
             return func(*args, **(kwargs or {}))  # torch keeps the watcher off in here, whoever is called back
+
+    def note_ways(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Whether a call leads out of torch, or in again; a number or two by themselves are everybody's."""
+        if func in LEAVING:
+            self.record.left.add(LEAVING[func])
+        elif func in NUMBERS:
+            self.record.numbers += 1
+            self.record.left |= {ITEM} if self.record.numbers > MOST_NUMBERS else set()
+        elif func in ENTERING:
+            given = [*args, *kwargs.values()]
+            given += [inner for each in given if type(each) in (list, tuple) for inner in each]
+            self.record.left |= {FROM_NUMPY} if any(type(each) is np.ndarray for each in given) else set()
 
 
 class LibrariesOnly:
@@ -138,7 +151,7 @@ class LibrariesOnly:
             self.seen()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        if not in_library(frame.f_code.co_filename) and not made_by_library(frame):
+        if not in_library(frame.f_code.co_filename) and not made_by_library(frame) and not imported_by_torch(frame):
             self.seen()
 
 
@@ -211,6 +224,19 @@ def made_by_library(frame: FrameType) -> bool:
         if name.startswith("namedtuple_") or (vars_of(module) is frame.f_globals and in_library(file)):
             return True
     return of_package(frame)
+
+
+def imported_by_torch(frame: FrameType) -> bool:
+    """Whether a frame runs what a module makes from a text while it is imported, as the first forward-mode derivative does."""
+    inside: FrameType | None = frame
+    while inside is not None:
+        file = inside.f_code.co_filename
+        if file.startswith("<frozen importlib"):
+            return True
+        if file.startswith("<ipython") or not (file.startswith("<") or in_library(file)):  # a student's
+            return False
+        inside = inside.f_back
+    return False
 
 
 def vars_of(module: object) -> object:

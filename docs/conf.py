@@ -3,6 +3,7 @@
 The pages need nothing from outside: mathematics becomes MathML while building, pictures on other servers become their text.
 """
 
+import gettext
 import os
 import re
 import tomllib
@@ -146,7 +147,26 @@ def accessible(app: Sphinx, page: str, template: str, context: dict[str, Any], d
             context[part] = html.replace("<pre>", '<pre tabindex="0">')
 
 
+THEMES_WORDS = {
+    "Next": "下一頁", "Previous": "上一頁", "Home": "首頁", "Back to top": "回到頂端", "On this page": "本頁內容",
+    "Made with ": "使用的佈景主題：",
+}  # fmt: skip
+
+
+class ThemesWords(gettext.NullTranslations):
+    """What the theme itself writes below a page; Sphinx's own Chinese words do not hold it."""
+
+    def gettext(self, message: str) -> str:
+        return THEMES_WORDS.get(message, message)
+
+
+def in_chinese(app: Sphinx) -> None:
+    if CHINESE:
+        app.translator.add_fallback(ThemesWords())
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("builder-inited", in_chinese)
     app.add_html_math_renderer("mathml", inline_renderers=(visit_inline, None), block_renderers=(visit_block, None))
     app.add_search_language(Search)
     app.connect("doctree-read", follow_links)

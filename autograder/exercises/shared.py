@@ -19,7 +19,7 @@ def float64(draw: Drawing, weight: float = 1.0) -> Case:
 
 
 def noncontiguous(draw: Drawing, weight: float = 1.0) -> Case:
-    """Every float matrix lies in memory as a transpose does."""
+    """Every tensor lies in memory as a transpose does."""
 
     def rearranged(source: Draw) -> tuple[Any, ...]:
         return tuple(transposed_memory(item) for item in draw(source))
@@ -29,9 +29,10 @@ def noncontiguous(draw: Drawing, weight: float = 1.0) -> Case:
 
 
 def transposed_memory(value: Any) -> Any:
-    """The same values with the last two axes stored the other way round; anything but a float matrix as it is."""
-    if isinstance(value, Tensor) and value.ndim >= 2 and value.is_floating_point():
-        return value.mT.contiguous().mT
+    """The same values with all axes stored the other way round, so that no two of them can be viewed as one."""
+    if isinstance(value, Tensor) and value.ndim >= 2:
+        backwards = tuple(reversed(range(value.ndim)))
+        return value.permute(backwards).contiguous().permute(backwards)
     return value
 
 

@@ -53,6 +53,9 @@ c.HTMLExporter.filters = {name: shown[name] for name in ("markdown2html", "highl
 # An instructor's own settings, such as the penalty of late submissions: never written here, read where it is there.
 OWN_SETTINGS = "own_config.py"
 EARLIER = both("On your earlier answer: ", "針對你先前的作答：")  # before a comment, where another text has come
+FOR_ANOTHER = (
+    "Points by hand were given for another answer and do not count: "  # the exercises follow, in the row's remark
+)
 
 
 class BookkeepingError(RuntimeError):
@@ -172,8 +175,7 @@ class Books:
                     comment.manual_comment = EARLIER[record.language] + text
             book.db.commit()
         if points:
-            told = f"Points by hand were given for another answer and do not count: {', '.join(points)}."
-            submission.tell(told)
+            submission.tell(f"{FOR_ANOTHER}{', '.join(points)}.")
             record.remark = submission.remark
 
     def hand_in_at(self, stamp: str, folder: Path, student: str, lesson: str) -> None:

@@ -8,8 +8,19 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autograder.pipeline.owners import BOTH, FOLDER, PLATFORM, SEVERAL, TYPED, Owner, name_of
-from autograder.pipeline.pile import folder_name, name_in
+from autograder.pipeline.owners import (
+    BOTH,
+    FOLDER,
+    PLATFORM,
+    SEVERAL,
+    TYPED,
+    Owner,
+    name_of,
+    names_of,
+    number_and_name,
+    numbers_in,
+)
+from autograder.pipeline.pile import folder_name, name_in, name_without_lesson
 from autograder.pipeline.submission import GRADED, Submission, is_unknown, lesson_counts, normal, safe_id
 
 
@@ -21,11 +32,38 @@ def same_name(one: str, other: str) -> bool:
 
 def by_id_alone(one: Submission, other: Submission) -> bool:
     """Whether nothing but the id (or the path, where there is none) says that two files are one student's: neither a platform
-    nor a name.
+    nor a name, or another's name stands in the path as well.
     """
     names = name_of(one), name_of(other)
     same = same_name(one.claimant, other.claimant) or (all(names) and same_name(*names))
-    return is_unknown(one) or not one.claimant or not same
+    return is_unknown(one) or not one.claimant or not same or lie_apart(one, other)
+
+
+def lie_apart(one: Submission, other: Submission) -> bool:
+    """Whether parts of two paths are called after two people: one file lies in another's folder, or both in a folder that may be
+    of several.
+    """
+    if one.platform:
+        return False
+    if numbers_in(normal(one.source)) - numbers_in(normal(other.source)) - names_of(one):
+        return True
+    typed = normal(one.notebook_id) == normal(other.notebook_id) != ""
+    own = typed or number_and_name(one.claimant) is not None  # whose folder it is
+    return any(not same_name(*names) for names in zip(names_along(one, own), names_along(other, own)))
+
+
+def names_along(file: Submission, own: bool) -> list[str]:
+    """What the parts of a file's path are called beside the id; not what lies in its student's `own` folder, who chose its name."""
+    found = []
+    for part in file.source.split("/"):
+        text = normal(name_without_lesson(folder_name(part), filter(None, [file.lesson])))
+        ids = {id_ for id_ in names_of(file) if id_ in text}
+        for id_ in ids:
+            text = text.replace(id_, " ")
+        found.append(name_in(text))
+        if own and (ids or same_name(found[-1], file.claimant)):
+            break
+    return [name for name in found if name]
 
 
 def assign_ids(owners: Sequence[Owner], sources: Sequence[str] = (), before: Sequence[Submission] = ()) -> list[str]:

@@ -67,7 +67,10 @@ class Commands(TyperGroup):
             elif "\n" in text:  # other versions of typer hand the help over
                 print(text, file=sys.stderr)
             else:
-                print(f"error: {text} (see python -m autograder --help)", file=sys.stderr)
+                context = getattr(problem, "ctx", None)
+                command = f" {context.info_name}" if context is not None and context.parent is not None else ""
+                text = text.replace("Value error, ", "").rstrip(".")
+                print(f"error: {text} (see python -m autograder{command} --help)", file=sys.stderr)
             code = REFUSED
         sys.exit(code)
 
@@ -145,6 +148,7 @@ def grade(
     """Grade a pile of submissions; what is graded in OUT already is not run again."""
     with one_line(out):
         refuse_no_pile(submissions)
+        refuse_no_place(out, submissions)
         for path in roster or ():
             if not path.exists():
                 refuse(f"{path}: No such file or directory")
@@ -314,10 +318,15 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
         print(
             f"{waiting} × a written answer waits for your points: until then the grade is left empty in {out / 'lms'}"
         )
-    screen.print(f"{about.students(records)} students, {len(records) + len(about.missing)} rows, written to {out}:")
+    students, rows = about.students(records), len(records) + len(about.missing)
+    screen.print(f"{counted(students, 'student')}, {counted(rows, 'row')}, written to {out}:")
     for name, what in WRITTEN.items():
         if (out / name).exists():
             print(f"  {out / name}  {what}")
+
+
+def counted(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 # ------------------------------------------------------------------------------------------------- what goes wrong
@@ -355,6 +364,26 @@ def refuse_no_pile(path: Path) -> None:
         refuse(f"{path} does not exist")
     if not path.is_dir() and not zipfile.is_zipfile(path):
         refuse(no_pile(path))
+
+
+def refuse_no_place(out: Path, submissions: Path) -> None:
+    """Say where grades cannot lie: among other files, or where a later run would take them for submissions."""
+    if out.resolve().is_relative_to(submissions.resolve()):
+        refuse(f"{out} lies in the folder of the submissions, and so its files would be graded: name another OUT")
+    if submissions.is_dir():
+        for found in submissions.rglob("files.json"):
+            if holds_grades(found.parent):
+                refuse(f"{found.parent} holds grades, which would be graded: move that folder out of {submissions}")
+    if out.is_dir() and not holds_grades(out):
+        foreign = sorted(path.name for path in out.iterdir() if path.name[0] != "." and path.name != ERROR_LOG)
+        if foreign:
+            listed = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
+            refuse(f"{out} holds something else ({listed}): name a new folder for the grades")
+
+
+def holds_grades(folder: Path) -> bool:
+    """Whether a run of `grade` has begun in a folder: what it writes first stays there."""
+    return (folder / "lock").is_file()
 
 
 def expected() -> tuple[type[Exception], ...]:

@@ -176,7 +176,8 @@ def limit_students(drafts: list[Draft], owners: list[Owner], students: list[str]
 
 
 def limit_code(drafts: Sequence[Draft], owners: Sequence[Owner], students: Sequence[str]) -> None:
-    """Of one student, in one zip or by the same claim, so many notebooks and so much code; of a zip so much code in all.
+    """Of one student, in one zip or folder of several or by the same claim, so many notebooks and so much code; of a zip so much
+    code in all.
 
     Others in the same zip take nothing from a student: it may be the zip of a class.
     """
@@ -189,7 +190,7 @@ def limit_code(drafts: Sequence[Draft], owners: Sequence[Owner], students: Seque
         if draft.problem:
             continue
         size, hand = code_size(draft.cells), hand_of(draft, owner)
-        whose = [(students[at], owner.who, owner.around[-1:]), (students[at], hand)]
+        whose = [(students[at], owner.around[:1] or owner.who), (students[at], hand)]
         of_zip[hand] += max(20_000, size)
         for key in whose:
             spent[key] += size

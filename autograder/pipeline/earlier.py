@@ -52,20 +52,24 @@ class Earlier:
 
     def newest(self, pile: Sequence[Submission], tell: Callable[[str], None]) -> list[Submission]:
         """The pile; where it holds an older file than what was graded of the same student and lesson, or a blank one instead
-        of answers, that one stays.
+        of answers, that one stays. Of the same answers the pile's time counts, so that a wrong one can be mended.
         """
         result: list[Submission] = []
+        earlier: list[str] = []
         for file in pile:
             kept = self.same_as(file) if file.notebook is not None else None
             if kept is not None and answers(kept) == answers(file):
                 if FROM_WORKSHEET in kept.remark and FROM_WORKSHEET not in file.remark:
                     file.received = kept.received
                     file.tell(FROM_WORKSHEET)
+                elif is_older(file, kept):
+                    earlier.append(f"{file.source} ({time_of(file)}, was {time_of(kept)})")
             elif kept is not None and is_older(file, kept):
-                reason = f"Older than {kept.source}, which was graded before and stays."
+                this, that = f"{file.source} ({time_of(file)})", f"{kept.source} ({time_of(kept)})"
+                reason = f"Older than {that}, which was graded before and stays."
                 result.append(replace(file, status="superseded", notebook=None, reason=reason))
-                kept.tell(f"It stays, for {file.source} is older.")
-                tell(f"{file.source} is older than {kept.source}, which was graded before and stays")
+                kept.tell(f"It stays, for {this} is older.")
+                tell(f"{this} is older than {that}, which was graded before and stays")
                 file = kept
             elif kept is not None and self.is_emptied(file, kept):
                 reason = sentence([NO_ANSWERS, f"{kept.source}, which was graded before, stays"])
@@ -76,6 +80,9 @@ class Earlier:
             elif kept is not None and by_id_alone(file, kept):
                 file.tell(only_by_id(kept.source))
             result.append(file)
+        if earlier:
+            listed = ", ".join(earlier[:3]) + (", …" if len(earlier) > 3 else "")
+            tell(f"the same answers as before, with an earlier time, which counts now: {listed}")
         return result
 
     def is_emptied(self, file: Submission, kept: Submission) -> bool:
@@ -152,7 +159,8 @@ class Earlier:
                 kept.append(file)
         for lesson, count in sorted(gone.items()):
             if count:
-                tell(f"{lesson}: {count} students who had a row before are not in this pile and have none any more")
+                who = "1 student who had a row is" if count == 1 else f"{count} students who had a row are"
+                tell(f"{lesson}: {who} not in this pile, and without one now")
         return records, kept
 
 
@@ -173,6 +181,10 @@ def answers(file: Submission) -> list[str]:
 
 def is_older(file: Submission, kept: Submission) -> bool:
     return file.received is not None and kept.received is not None and file.received < kept.received
+
+
+def time_of(file: Submission) -> str:
+    return file.received.isoformat(sep=" ", timespec="seconds") if file.received else ""
 
 
 def files_of(out: Path) -> list[Submission]:

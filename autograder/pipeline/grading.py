@@ -26,6 +26,7 @@ from autograder.cases import calls
 from autograder.exercise import Exercise, get
 from autograder.guard import forbidden_in_source, names_between_cells
 from autograder.judging import MISSING, decide
+from autograder.made import KINDS
 from autograder.observe import Observation
 from autograder.pipeline import sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books
@@ -37,8 +38,8 @@ from autograder.pipeline.sandbox import Cell, CellOutcome, Job, Limits, Outcome
 from autograder.pipeline.submission import Submission
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python, parsed
 from autograder.text import Text, both
-from autograder.unusual import Seen, said, unusual_in_source, unusual_operations
-from autograder.watch import FROM_NUMPY, LEAVING
+from autograder.unusual import Rank, Seen, said, unusual_in_source, unusual_operations
+from autograder.watch import FROM_NUMPY, ITEM, LEAVING
 from autograder.wire import dumps
 
 LESSONS = Path(__file__).resolve().parents[2] / "lessons"
@@ -293,7 +294,7 @@ def seen_while_running(exercise: Exercise, observations: Sequence[Observation]) 
     beside = [text for kind, text in said.items() if kind in kinds]
     operations = {operation for seen in observations for operation in seen.operations}
     if not any(case.gradients for case in exercise.cases):
-        operations -= {FROM_NUMPY, *LEAVING.values()}
+        operations -= {FROM_NUMPY, ITEM, *LEAVING.values()}
     for texts in (beside, unusual_operations(operations)):
         if texts:
             name, row = exercise.name, in_a_row(texts)
@@ -423,10 +424,28 @@ def unusual_lines(
             here = code[line - 1].strip() if 0 < line <= len(code) else ""
             listed = Listed(
                 both(f"{place}, line {line}: {names['en']}", f"{place_zh}，第 {line} 行：{names['zh-TW']}"),
-                here if len(here) <= LONGEST_SHOWN else here[: LONGEST_SHOWN - 1] + "…",
+                shortened(here),
             )
             lines.append(((several[0].rank, student, i, line), [seen.name for seen in several], listed))
+    known = {(place[2], name) for place, names, _ in lines for name in names}
+    for i, made in (outcome.made if outcome is not None else {}).items():
+        name = check_of(cells[i]) or (grade_id(cells[i]) or "set-up").removeprefix(ANSWER)
+        place, place_zh = (f"own cell {own[i]}", f"自己加的第 {own[i]} 個儲存格") if i in own else (name, name)
+        for kind, what in made:
+            text = said(KINDS[kind].format(what))
+            if (i, what) in known:  # it stands in the cell
+                continue
+            listed = Listed(
+                both(f"{place}, while it ran: {text['en']}", f"{place_zh} 執行時：{text['zh-TW']}"),
+                shortened(" ".join(what.split())) if kind == "text" else "",
+            )
+            behind = len(cells[i].source)
+            lines.append(((Rank.BACK_DOOR, i in own, i, behind), [text["en"]], listed))
     return [(names, listed) for _, names, listed in sorted(lines, key=lambda line: line[0])]
+
+
+def shortened(code: str) -> str:
+    return code if len(code) <= LONGEST_SHOWN else code[: LONGEST_SHOWN - 1] + "…"
 
 
 def said_often(seen: Seen) -> Text:

@@ -44,6 +44,7 @@ _COOL = re.compile(r"^[A-Za-z]\w*#_(?=.)")  # NTU COOL, a Canvas, writes the stu
 _NAME_AND_ID = re.compile(r"(?P<name>\D.*)_(?P<id>[0-9]{5,})_?")
 _ID = re.compile(r"(?:\D.*_)?\D{0,2}\d{5,}_?")
 _DATE = re.compile(r"(?:.*\D)?20\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])_?")
+_YEAR = re.compile(r"(?<!\d)20\d\d(?!\d)")
 # B11901003, R09H41005 or 410912001, whatever stands beside it: "陳大文 B11901003", "B11901003陳大文", "B11901003hw2"
 _NUMBER = re.compile(
     r"(?<![A-Za-z0-9])(?=(?:[A-Za-z]*\d){6})(?:[A-Za-z]{1,2}\d{1,9}[A-Za-z]?\d{1,9}|\d{8,12})"
@@ -224,13 +225,18 @@ def student_folders(
                 result.update(dict.fromkeys(group, folder))
 
     def is_one_student_s(folder: str, ids: set[str]) -> bool:
-        """Whether a folder that holds everything is called after the only student: a course has numbers too."""
+        """Whether a folder that holds everything is called after the only student: after one who is known, whatever is typed
+        in it, or with a number that nothing contradicts. A course has numbers too.
+        """
         number = normal((number_and_name(folder) or ("", ""))[0])
-        return bool(number) and ids <= {number} and (bool(ids) or number in known.ids or not number.isdigit())
+        if number in known.ids or known.id_of_name(name_in(folder)):
+            return True
+        return bool(number) and ids <= {number} and (bool(ids) or not number.isdigit())
 
     def are_several(folder: str, group: list[int], level: int, alone: bool) -> bool:
-        """Whether several students' files lie in a folder: what is typed in them, or the numbers of what lies directly in it, or
-        the names of students of earlier runs.
+        """Whether several students' files may lie in a folder: what is typed in them, or the numbers of what lies directly in it,
+        or the names of students of earlier runs. Where all files lie in one folder, or in folders in it, and all have a number,
+        it says less than they do, unless it is called after somebody who is known or whose name is typed there.
         """
         numbers, ids, names = set[str](), set[str](), set[str]()
         for at in group:
@@ -243,6 +249,11 @@ def student_folders(
         if own := normal((number_and_name(folder) or ("", ""))[0]):
             unlike = ("" not in ids and len(ids) > 1) or (alone and own.isdigit() and len(names - {""}) > 1)
             return own not in others and unlike
+        name = name_in(folder)
+        theirs = name in known.named or name in {name_in(drafts[at].setup_name) for at in group} - {""}
+        deeper = all(len(paths[at]) > level for at in group)
+        if numbers and "" not in numbers and (alone or deeper) and not theirs:
+            return True
         # Names of files tell students apart only where all files lie in one folder.
         return len((ids | names if alone else ids) - {""}) > 1 or len(numbers - {""}) > 1
 
@@ -481,7 +492,7 @@ def ids_of_folders(
     known: Known,
 ) -> dict[str, str]:
     """For folders whose name is no id ("Bob"): the one id that who was called so had in earlier runs, else the one id that their
-    notebooks hold, unless another folder's do too.
+    notebooks hold, or all have in their names where none is typed, unless another folder's do too.
 
     One file in a folder ("email") does not make it that student's: it is called after them, or what lies in it is, and nothing
     in it after anybody else. Where another id is typed in a folder that may be called after a student, it has neither.
@@ -502,10 +513,14 @@ def ids_of_folders(
     for number, folder in folder_of.items():
         if around.get(number, ()) != outer[folder]:
             continue
-        if number_and_name(folder) is None and len(re.findall(r"\d", somebody(folder))) < 4:
+        if number_and_name(folder) is None and len(re.findall(r"\d", _YEAR.sub("", somebody(folder)))) < 4:
             id_ = drafts[number].setup_id
             inside[folder].append(number)
             typed[folder].update({normal(id_): id_} if safe_id(id_) else {})
+    for folder, group in inside.items():
+        numbers = {(number_and_name(tags[at]) or ("", ""))[0] for at in group}
+        if not typed[folder] and "" not in numbers:
+            typed[folder] = {normal(number): number for number in numbers}
     names = count((folder, name_in(folder)) for folder in typed)
     kept: dict[str, str] = {}
     doubtful = set[str]()
@@ -541,21 +556,23 @@ def ids_of_folders(
 
 def ids_of_names(loose: Sequence[tuple[Draft, str]], drafts: Sequence[Draft], known: Known) -> dict[str, str]:
     """For files that are called after a name: the one id that who was called so had in earlier runs, typed or not, where it was
-    not typed then or is not now. An id that somebody types now, or that is known, is not left for a name's.
+    not typed then or is not now. An id that somebody else types now, or that is known, is not left for a name's.
     """
-    typed = {normal(draft.setup_id) for draft in drafts}
-    ids: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    typed = Counter(normal(draft.setup_id) for draft in drafts)
+    called: dict[str, list[Draft]] = defaultdict(list)
     for draft, tag in loose:
         if number_and_name(tag) is None:
-            ids[name_in(tag)][normal(draft.setup_id)].add(name_in(draft.setup_name))
+            called[name_in(tag)].append(draft)
     result = {}
-    for name, now in ids.items():
+    for name, theirs in called.items():
         file = known.only(name)
+        now = Counter(normal(draft.setup_id) for draft in theirs if normal(draft.setup_id))
         if file is None or len(now) > 1 or name_in(file.student_name) != name:
             continue
-        ((id_, names),) = now.items()
-        typed_now = not file.notebook_id and id_ not in known.ids and names <= {"", name}
-        if typed_now if id_ else not names_of(file) & typed:
+        had = names_of(file)
+        names = {name_in(draft.setup_name) for draft in theirs if draft.setup_id}
+        first_typed = not file.notebook_id and not {*now} & known.ids and names <= {"", name}
+        if all(typed[id_] == now[id_] for id_ in had) if {*now} <= had else first_typed:
             result[name] = id_of(file)
     return result
 

@@ -14,10 +14,17 @@ if TYPE_CHECKING:
     from autograder.pipeline.authoring import Course, Language
 
 # What is released, and what of it stays here.
-RELEASED = ("lessons", "course_lib", "autograder", "LICENSE", "LICENSE-CONTENT", "constraints.txt")
-KEPT_BACK = ("tests", "pipeline", "__main__.py", "__pycache__", ".ipynb_checkpoints")
+RELEASED = (
+    "lessons/en/[0-9][0-9]_*.ipynb", "lessons/zh-TW/[0-9][0-9]_*.ipynb",
+    *(f"{package}/**/*.{kind}" for package in ("course_lib", "autograder") for kind in ("py", "typed")),
+    "LICENSE", "LICENSE-CONTENT", "constraints.txt",
+)  # fmt: skip
+KEPT_BACK = ("tests", "pipeline", "__main__.py")
 SECTIONS = ("build-system", "project", "tool.setuptools", "tool.course")  # of pyproject.toml, with what is below them
-WRITTEN = (*RELEASED, "README.md", "README.zh-TW.md", "pyproject.toml", ".gitignore")
+WRITTEN = (
+    *dict.fromkeys(pattern.split("/")[0] for pattern in RELEASED),
+    "README.md", "README.zh-TW.md", "pyproject.toml", ".gitignore",
+)  # fmt: skip
 GITIGNORE = ".venv/\n__pycache__/\n*.egg-info/\n.ipynb_checkpoints/\n"
 BADGE = "https://colab.research.google.com/assets/colab-badge.svg"
 
@@ -104,12 +111,11 @@ def release(root: Path, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     for name in WRITTEN:
         remove(out / name)
-    for name in RELEASED:
-        source = root / name
-        if source.is_dir():
-            shutil.copytree(source, out / name, ignore=shutil.ignore_patterns(*KEPT_BACK))
-        elif source.exists():
-            shutil.copy(source, out / name)
+    for source in (path for pattern in RELEASED for path in root.glob(pattern)):
+        path = source.relative_to(root)
+        if not any(part in KEPT_BACK or part.startswith(".") for part in path.parts):
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, out / path)
     course = read_course(root)
     torch = torch_version((root / "constraints.txt").read_text(encoding="utf-8"))
     for language, name in zip(LANGUAGES, ("README.md", "README.zh-TW.md")):

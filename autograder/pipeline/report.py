@@ -7,6 +7,7 @@ import csv
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -20,7 +21,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.exercise import get
-from autograder.pipeline.bookkeeping import assign_penalties, by_hand
+from autograder.pipeline.bookkeeping import FOR_ANOTHER, assign_penalties, by_hand
 from autograder.pipeline.grading import ANSWER, LESSONS, new_record, record_path
 from autograder.pipeline.lms import write_lms
 from autograder.pipeline.records import LATE, Change, Grade, Record
@@ -73,8 +74,10 @@ def write_reports(
     write_grades(out / "grades.csv", [*records, *about.missing], about)
     write_files(out, submissions)
     paths = page_paths(records)
+    written_in = Counter(record.language for record in records)
+    languages = sorted(LANGUAGES, key=lambda language: -written_in[language])
     for record, path in zip(records, paths):
-        write_text(out / path, feedback_page(record, lessons, about.shown_id(record)))
+        write_text(out / path, feedback_page(record, lessons, about.shown_id(record), languages))
     for language in LANGUAGES:
         write_text(out / CLASS_PAGES[language], class_page(records, submissions, paths, language, lessons, about, out))
     write_lms(out, records, paths, about.roster)
@@ -433,9 +436,9 @@ def page_paths(records: Sequence[Record]) -> list[str]:
     return [paths[i] for i in range(len(records))]
 
 
-def feedback_page(record: Record, lessons: Path, shown_id: str) -> str:
-    """The page of one submission, in its language; of a file whose language nobody knows, in both."""
-    languages = [record.language] if record.language in LANGUAGES else list(LANGUAGES)
+def feedback_page(record: Record, lessons: Path, shown_id: str, languages: Sequence[str] = LANGUAGES) -> str:
+    """The page of one submission, in its language; of a file whose language nobody knows, in all of `languages`."""
+    languages = [record.language] if record.language in LANGUAGES else languages
     if record.lesson is None or not record.grades:
         return render("unread.html.j2", languages[0], languages=languages, record=record, shown_id=shown_id)
     title = titles_of(record.lesson, lessons)[languages[0]]
@@ -600,11 +603,12 @@ def column_of(grade: Grade) -> str:
 
 @dataclass
 class Message:
-    """What there is to say, the exercises it is said of, and the line of code that it points to."""
+    """What there is to say, the exercises it is said of, and the line of code or the other student that it points to."""
 
     text: Text
     exercises: list[str] = field(default_factory=list)
     code: str = ""
+    other: Record | None = None
 
 
 @dataclass
@@ -630,16 +634,17 @@ class Look:
     def count(self) -> int:
         return sum(entry.count for entry in self.entries)
 
-    def add(self, record: Record | Submission, text: Text, exercise: str = "", code: str = "") -> None:
+    def add(
+        self, record: Record | Submission, text: Text, exercise: str = "", code: str = "", other: Record | None = None
+    ) -> None:
         """One entry for a student's lesson (or file that has none), one message for what is said of several exercises."""
-
         key = record.student_id, record.source if self.kind == "unread" else record.lesson or ""
         if key not in self.by_key:
             self.by_key[key] = Entry(record)
             self.entries.append(self.by_key[key])
         said = (*key, text["en"])
         if said not in self.by_text:
-            self.by_text[said] = Message(text, code=code)
+            self.by_text[said] = Message(text, code=code, other=other)
             self.by_key[key].messages.append(self.by_text[said])
         message = self.by_text[said]
         message.exercises += [exercise] if exercise else []
@@ -652,8 +657,8 @@ def things_to_look_at(
     about = about or ClassList()
     repaired = {(s.student_id, s.lesson) for s in submissions if s.status == "repaired"}
     kinds = (
-        "ended", "fault", "unread", "claimed", "other id", "release", "stranger", "missing", "not allowed", "alike", "unusual",
-        "stopped", "repaired", "superseded", "waiting",
+        "ended", "fault", "unread", "claimed", "other id", "release", "stranger", "missing", "by hand", "not allowed", "alike",
+        "unusual", "stopped", "repaired", "superseded", "waiting",
     )  # fmt: skip
     looks = {kind: Look(kind) for kind in kinds}
     waiting: dict[str, int] = {}
@@ -676,6 +681,8 @@ def things_to_look_at(
                 waiting[grade.name] = waiting.get(grade.name, 0) + 1
         if record.fault and record.status != "not run":
             looks["fault"].add(record, reason_text(record.fault))
+        if lost := re.search(re.escape(FOR_ANOTHER) + r"(.+?\))\.", record.remark):
+            looks["by hand"].add(record, both(lost[1], lost[1].replace(", ", "、")))
         for note in record.notes:
             looks["stopped"].add(record, note)
         for line in record.to_look_at:
@@ -699,7 +706,7 @@ def things_to_look_at(
         name, share = f"{pair.other.student_name} ({about.shown_id(pair.other)})", percent(pair.share, 1)
         text = {lang: words(lang, "alike with", name=name, share=share) for lang in LANGUAGES}
         for exercise in pair.exercises:
-            looks["alike"].add(pair.one, text, exercise)
+            looks["alike"].add(pair.one, text, exercise, other=pair.other)
     for submission in submissions:
         if submission.unknown_release and submission.status in GRADED:
             unknown = {lang: words(lang, "unknown release", release=submission.release) for lang in LANGUAGES}

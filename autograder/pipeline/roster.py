@@ -20,7 +20,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 from autograder.pipeline.records import Record
-from autograder.pipeline.submission import FROM_FILE_NAME, OF_NOBODY, Submission, names_nobody_known, safe_id
+from autograder.pipeline.submission import FROM_FILE_NAME, OF_NOBODY, Submission, names_nobody_known, normal, safe_id
 from autograder.pipeline.whole import write_whole
 
 FILE = "roster.csv"  # the next ones are roster-2.csv, …
@@ -373,7 +373,7 @@ def parse(data: bytes, name: str) -> Roster:
     name_column = next((columns[heading] for heading in NAMES if heading in columns), None)
     if kind == "plain" and not numbers + others:
         raise RosterError(f"{name} has no column of student ids: call one of them student_id or 學號")
-    members = []
+    members: dict[tuple[str, str], Member] = {}
     for i, row in enumerate(rows):
         platform_id = platform_id_of(kind, head, row)
         values = [cell(row, column) for column in (*numbers, *others)]
@@ -383,10 +383,20 @@ def parse(data: bytes, name: str) -> Roster:
             continue  # Canvas's line of the points that are possible
         ids = {value.casefold() for value in (platform_id, *values, safe_id(first)) if value}
         ids |= {value.split("@")[0] for value in ids if "@" in value}
-        members.append(Member(platform_id, first, label or first, frozenset(ids), i))
+        member = Member(platform_id, first, label or first, frozenset(ids), i)
+        before = members.setdefault((platform_id, normal(first)), member)
+        if not same_person(before, member):
+            raise RosterError(
+                f"{name} has two students with the id {first}: {before.name} and {member.name}; mend the list"
+            )
     if not members:
         raise RosterError(f"{name} names no students")
-    return Roster(kind, head, rows, tuple(members))
+    return Roster(kind, head, rows, tuple(members.values()))
+
+
+def same_person(one: Member, other: Member) -> bool:
+    """Whether two lines with one id are of the same student, as in a list that was put together from several."""
+    return one.name == other.name and set(map(normal, one.ids)) == set(map(normal, other.ids))
 
 
 def decoded(data: bytes) -> str:

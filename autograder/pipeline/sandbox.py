@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 
+from autograder.made import KINDS, LONGEST_TOLD, MOST_TOLD
 from autograder.observe import Call, Observation
 from autograder.pipeline.needed import spare
 from autograder.text import Text, both
@@ -32,7 +33,7 @@ SYSTEM_FOLDERS = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/al
 START_SECONDS = 120.0
 # What a notebook at home has and the sandbox needs; `inside.py` takes the place of the package itself.
 OPEN_FILES = (
-    "observe.py", "watch.py", "callbacks.py", "operations.py", "meter.py", "functions.py", "text.py", "wire.py",
+    "observe.py", "watch.py", "callbacks.py", "operations.py", "meter.py", "functions.py", "made.py", "text.py", "wire.py",
 )  # fmt: skip
 
 
@@ -97,6 +98,7 @@ class Outcome:
         stopped: cells that hung, crashed or ended the interpreter, with the reason.
         ended: why the notebook as a whole was given up, or None.
         broken: the sandbox itself failed; nothing is known of the notebook.
+        made: what became code while the cells ran and does not stand in them, by cell, see made.py.
         came: the cases observed so far in this run of it; a check sends each once.
     """
 
@@ -105,6 +107,7 @@ class Outcome:
     stopped: dict[int, Text] = field(default_factory=dict)
     ended: Text | None = None
     broken: bool = False
+    made: dict[int, dict[tuple[str, str], None]] = field(default_factory=dict)
     came: set[tuple[str, int]] = field(default_factory=set)
 
 
@@ -263,6 +266,11 @@ def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
     elif kind == "cell":
         if type(index) is int and 0 <= index < len(job.cells):
             outcome.cells[index] = cell_outcome(event)
+    elif kind == "made":
+        of, what = event.get("kind"), event.get("what")
+        told = outcome.made.setdefault(index, {}) if type(index) is int and 0 <= index < len(job.cells) else {}
+        if type(of) is str and of in KINDS and type(what) is str and sum(map(len, outcome.made.values())) < MOST_TOLD:
+            told[of, clean(what[:LONGEST_TOLD])] = None
     elif kind == "observation":
         name, case, seen = event.get("name"), event.get("case"), event.get("seen")
         if type(name) is str and name in job.plan and type(case) is int and type(seen) is str:
@@ -286,7 +294,7 @@ STOPS = {
     "cell": both("this cell ran longer than {cell:g} s", "這個儲存格執行超過 {cell:g} 秒"),
     "total": both("the notebook ran longer than {total:g} s in all", "整份筆記本執行超過 {total:g} 秒"),
     "memory": both("more than {memory} MiB of memory", "用掉超過 {memory} MiB 的記憶體"),
-    "processes": both("too many processes at once", "同時開了太多程序"),
+    "processes": both("too many processes at once", "同時開了太多行程"),
     "output": both("more output than allowed", "輸出超過上限"),
 }
 

@@ -78,7 +78,11 @@ REFUSED_IF = (
 )
 CLONE3 = 435
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-FIELDS = {"cell": ("cell", "error", "line", "text", "images"), "observation": ("name", "case", "seen")}
+FIELDS = {
+    "cell": ("cell", "error", "line", "text", "images"),
+    "observation": ("name", "case", "seen"),
+    "made": ("cell", "kind", "what"),
+}
 KEYCTL_JOIN_SESSION_KEYRING = 1
 LINUX = sys.platform == "linux"
 libc = ctypes.CDLL(None, use_errno=True)
@@ -144,6 +148,7 @@ def prepare() -> Any:
     import torch.nn.functional
     from traitlets.config import Config
 
+    import autograder.made  # noqa: F401  (the notebooks' processes do not see its file)
     import course_lib
 
     for module in pkgutil.walk_packages(course_lib.__path__, "course_lib."):
@@ -358,8 +363,10 @@ class Watch:
             self.cell, self.since, self.used = cell, now, None
         elif kind == "done":
             self.done = True
-        elif (kind == "cell" and self.tells_more(cell)) or (
-            kind == "observation" and event.get("name") == self.open_check()
+        elif (
+            (kind == "cell" and self.tells_more(cell))
+            or (kind == "observation" and event.get("name") == self.open_check())
+            or (kind == "made" and cell == self.cell is not None)
         ):
             with suppress(RecursionError):  # it could be read, but is nested too deeply to be written
                 emit({name: event.get(name) for name in ("event", *FIELDS[kind])})
@@ -618,8 +625,10 @@ def limit(job: Event, walled: bool) -> None:
 
 def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: int) -> None:
     import torch
+    from IPython.core.inputtransformer2 import TransformerManager
 
     from autograder import sealed, state  # type: ignore[attr-defined]  # inside.py stands in its place here
+    from autograder.made import Listener
 
     as_json, write = json.dumps, os.write  # bound before any cell has run
 
@@ -630,14 +639,20 @@ def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: in
 
     state.plan, state.send, state.untouched = job["plan"], send, sealed()
     torch.manual_seed(0)
-    runner = CellRunner(shell)
+    runner, at = CellRunner(shell), 0
+    listener = Listener(
+        lambda kind, what: send({"event": "made", "cell": at, "kind": kind, "what": what}),
+        TransformerManager().transform_cell,
+    )
+    sys.addaudithook(listener)
     for i, cell in enumerate(job["cells"]):
         send({"event": "start", "cell": i})
         if i in skipped:
             if skipped[i] is not None:  # else it ran through, and is not needed
                 send({"event": "cell", "cell": i, "error": skipped[i], "line": 0, "text": "", "images": []})
             continue
-        state.open_check = cell["check"]
+        state.open_check, at = cell["check"], i
+        listener.expect(cell["source"])
         result = runner.run(cell["source"], i)
         state.open_check = None
         send({"event": "cell", "cell": i, **result})

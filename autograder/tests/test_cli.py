@@ -30,6 +30,11 @@ def one_line(result: Result) -> str:
     return line
 
 
+def pile(tmp_path: Path) -> Path:
+    (tmp_path / "pile").mkdir(exist_ok=True)
+    return tmp_path / "pile"
+
+
 def test_help_names_the_commands() -> None:
     done = subprocess.run([sys.executable, "-m", "autograder", "--help"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
@@ -47,14 +52,23 @@ def test_without_a_command_the_help_is_shown() -> None:
     [
         ("grade missing.zip --out {0}/out", "missing.zip does not exist"),
         ("grade {0}/a.txt --out {0}/out", "a.txt is a .txt file, neither"),
-        ("grade {0} --out {0}/out --roster {0}/none.csv", "none.csv: No such file"),
+        ("grade {0}/pile --out {0}/out --roster {0}/none.csv", "none.csv: No such file"),
+        ("grade {0}/pile --out {0}/pile", "{0}/pile lies in the folder of the submissions"),
+        ("grade {0}/pile --out {0}/pile/grades/new", "{0}/pile/grades/new lies in the folder of the submissions"),
+        ("grade {0}/pile --out {0}/lessons", "{0}/lessons holds something else (en, zh-TW): name a new folder"),
+        ("grade {0}/old --out {0}/new", "{0}/old/03/grades holds grades, which would be graded: move that folder out"),
         ("report {0}", "holds no graded class"),
         ("release {0}/a.txt", "is a file; name a folder"),
-        ("release {0}", "holds something else (a.txt)"),
+        ("release {0}", "holds something else (a.txt, lessons, old, …)"),
     ],
 )
 def test_a_wrong_path_is_refused_before_seconds_of_imports(tmp_path: Path, call: str, why: str) -> None:
     (tmp_path / "a.txt").write_text("")
+    for folder in ("pile/ann", "lessons/en", "lessons/zh-TW", "old/03/grades"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("lock", "files.json"):
+        (tmp_path / "old/03/grades" / name).write_text("")
+    before = sorted(tmp_path.rglob("*"))
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['nbgrader', 'nbconvert', 'jinja2', 'copydetect']))\n"  # None: no import
         "from autograder.pipeline.cli import app; app()"
@@ -63,7 +77,26 @@ def test_a_wrong_path_is_refused_before_seconds_of_imports(tmp_path: Path, call:
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=120)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
-    assert line.startswith("error: ") and why in line
+    assert line.startswith("error: ") and why.format(tmp_path) in line
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "there", [[], [".gitignore", "error.log", ".sample_class"], ["lock", "roster.csv"], ["lock", "files.json"]]
+)
+def test_a_folder_in_which_a_run_has_begun_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: list[str]
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "pile").mkdir()
+    for name in there:
+        (tmp_path / "out" / name).write_text("")
+
+    def stop(*arguments: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grading, "grade", stop)
+    assert run("grade", tmp_path / "pile", "--out", tmp_path / "out").exit_code == 130
 
 
 @pytest.fixture
@@ -105,6 +138,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
         (("grade", "a", "b", "--out", "c"), "unexpected extra argument"),
         (("grade", "a"), "--out"),
         (("grade", "a", "--out", "c", "--workers", "0"), "--workers"),
+        (
+            ("grade", "a", "--out", "c", "--sandbox", "foo"),
+            "'foo' is not one of 'bubblewrap', 'process' (see python -m autograder grade --help)",
+        ),
         (("grad", "a"), "No such command"),
     ],
 )
@@ -124,7 +161,7 @@ def test_expected_errors_are_one_line(tmp_path: Path, monkeypatch: pytest.Monkey
         raise error
 
     monkeypatch.setattr(grading, "grade", fail)
-    assert str(error) in one_line(run("grade", tmp_path, "--out", tmp_path / "out"))
+    assert str(error) in one_line(run("grade", pile(tmp_path), "--out", tmp_path / "out"))
     assert not (tmp_path / "out" / cli.ERROR_LOG).exists()
 
 
@@ -133,7 +170,7 @@ def test_an_unexpected_error_is_one_line_and_a_log(tmp_path: Path, monkeypatch: 
         raise ZeroDivisionError("by zero\nsecond line")
 
     monkeypatch.setattr(grading, "grade", fail)
-    line = one_line(run("grade", tmp_path, "--out", tmp_path / "out"))
+    line = one_line(run("grade", pile(tmp_path), "--out", tmp_path / "out"))
     assert "ZeroDivisionError: by zero" in line and cli.ERROR_LOG in line
     assert "Traceback" in (tmp_path / "out" / cli.ERROR_LOG).read_text()
 
@@ -143,7 +180,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(grading, "grade", stop)
-    result = run("grade", tmp_path, "--out", tmp_path / "out")
+    result = run("grade", pile(tmp_path), "--out", tmp_path / "out")
     assert result.exit_code == 130 and "goes on where this run stopped" in result.stderr
 
 
@@ -168,9 +205,9 @@ def test_exit_code_is_0_only_if_all_was_run(
         return [record]
 
     monkeypatch.setattr(grading, "grade", grade)
-    result = run("grade", tmp_path, "--out", out)
+    result = run("grade", pile(tmp_path), "--out", out)
     assert result.exit_code == code, result.output
-    assert "Rows and columns [swapped]." in result.stdout and "1 students, 1 rows" in result.stdout
+    assert "Rows and columns [swapped]." in result.stdout and "1 student, 1 row, written" in result.stdout
     assert "grades.csv" in result.stdout and f"{1 - code} graded now, 0 as before" in result.stdout
     assert run("report", out).exit_code == 0
 
@@ -185,7 +222,7 @@ def test_what_the_books_did_not_take_is_told_and_not_a_success(tmp_path: Path, m
         return [record]
 
     monkeypatch.setattr(grading, "grade", grade)
-    result = run("grade", tmp_path, "--out", tmp_path / "out")
+    result = run("grade", pile(tmp_path), "--out", tmp_path / "out")
     assert result.exit_code == 1 and "1 grades were not kept or not entered" in result.stderr
     assert "1 × Graded, but not kept" in result.stdout
 
@@ -198,6 +235,8 @@ def test_options_reach_the_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     def grade(pile: Path, out: Path, seed: int | None, workers: int | None, **more: object) -> list[Record]:
         asked.update(more, seed=seed, workers=workers)
+        out.mkdir(exist_ok=True)
+        (out / "lock").touch()
         record, submission = graded()
         record.save(out / "records" / "s1" / "02_qkv.json")
         write_reports(out, [record], [submission])
@@ -208,14 +247,14 @@ def test_options_reach_the_grader(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     for path in lists:
         path.write_text("student_id\n")
     result = run(
-        "grade", tmp_path, "--out", tmp_path / "out", "--exercise", "attend", "--roster", lists[0], "--roster", lists[1],
+        "grade", pile(tmp_path), "--out", tmp_path / "out", "--exercise", "attend", "--roster", lists[0], "--roster", lists[1],
         "--seed", 3,
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert (asked["exercise"], asked["rosters"], asked["seed"]) == ("attend", lists, 3)
     assert "graded now" not in result.stdout, "the line of the grader tells what became of the exercise"
     assert asked["limits"] == grading.LIMITS and asked["executor"] is None and "warning" not in result.stderr
-    result = run("grade", tmp_path, "--out", tmp_path / "out", "--sandbox", "process")
+    result = run("grade", pile(tmp_path), "--out", tmp_path / "out", "--sandbox", "process")
     assert result.exit_code == 0 and result.stderr.startswith("warning: --sandbox process runs the code of every")
     assert asked["limits"] == replace(grading.LIMITS, walled=False)
 

@@ -25,6 +25,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from autograder.pipeline import drafts, report
 from autograder.pipeline import pile as pile_module
 from autograder.pipeline.authoring import read_course
+from autograder.pipeline.claims import by_id_alone
 from autograder.pipeline.collect import collect
 from autograder.pipeline.drafts import CELL_LIMIT, is_stub, names_of, read_draft
 from autograder.pipeline.grading import LESSONS as LESSONS_OF_THE_COURSE
@@ -1944,13 +1945,57 @@ HONEST: dict[str, list[tuple[dict[str, str], dict[str, str]]]] = {
             {A: f"email/{A}_王小明_02_qkv.ipynb", B: "李冠廷_02_qkv.ipynb", C: "02_qkv.ipynb"},
         ),
         (
-            {f"email/{B}_李冠廷_03_sqrt_dk.ipynb": "", "03_sqrt_dk.ipynb": C},  # nobody's place: no other's
-            {"email": f"email/{B}_李冠廷_03_sqrt_dk.ipynb", C: "03_sqrt_dk.ipynb"},
+            {f"email/{B}_李冠廷_03_sqrt_dk.ipynb": "", "03_sqrt_dk.ipynb": C},
+            {B: f"email/{B}_李冠廷_03_sqrt_dk.ipynb", C: "03_sqrt_dk.ipynb"},
         ),
     ],
     "who sends by mail forgets the id": [
         ({f"email/{A}_王小明_02_qkv.ipynb": f"{A},王小明", "02_qkv.ipynb": C}, {A: f"email/{A}_王小明_02_qkv.ipynb", C: "02_qkv.ipynb"}),
         ({f"email/{A}_03_sqrt_dk.ipynb": "", "03_sqrt_dk.ipynb": C}, {A: f"email/{A}_03_sqrt_dk.ipynb", C: "03_sqrt_dk.ipynb"}),
+    ],
+    # a number in a file's name, or in a folder's further in, says more than a folder that is called after nobody
+    "one alone in a folder beside the others', in the next week another": [
+        (
+            {f"{A} 王小明/02_qkv.ipynb": "", f"{B} 李冠廷/02_qkv.ipynb": "", f"email/{C} 黃詩涵/02_qkv.ipynb": ""},
+            {A: f"{A} 王小明/02_qkv.ipynb", B: f"{B} 李冠廷/02_qkv.ipynb", C: f"email/{C} 黃詩涵/02_qkv.ipynb"},
+        ),
+        (
+            {f"email/{A} 王小明/03_sqrt_dk.ipynb": "", f"{B} 李冠廷/03_sqrt_dk.ipynb": "", f"{C} 黃詩涵/03_sqrt_dk.ipynb": ""},
+            {A: f"email/{A} 王小明/03_sqrt_dk.ipynb", B: f"{B} 李冠廷/03_sqrt_dk.ipynb", C: f"{C} 黃詩涵/03_sqrt_dk.ipynb"},
+        ),
+        ({f"email/{D} 陳 大文/02_qkv.ipynb": ""}, {D: f"email/{D} 陳 大文/02_qkv.ipynb"}),
+    ],
+    "a team of one, in the next week another": [
+        (
+            {f"Team Alpha/{A}_02_qkv.ipynb": "", f"Team Beta/{B}_02_qkv.ipynb": "", f"Team Beta/{C}_02_qkv.ipynb": ""},
+            {A: f"Team Alpha/{A}_02_qkv.ipynb", B: f"Team Beta/{B}_02_qkv.ipynb", C: f"Team Beta/{C}_02_qkv.ipynb"},
+        ),
+        (
+            {f"Team Alpha/{D}_03_sqrt_dk.ipynb": "", f"Team Beta/{B}_03_sqrt_dk.ipynb": "", f"Team Beta/{C}_03_sqrt_dk.ipynb": ""},
+            {D: f"Team Alpha/{D}_03_sqrt_dk.ipynb", B: f"Team Beta/{B}_03_sqrt_dk.ipynb", C: f"Team Beta/{C}_03_sqrt_dk.ipynb"},
+        ),
+    ],
+    **{
+        f"two who are late, one after the other, in a folder with a year, {typed or 'not'} typed": [
+            ({path.format(id_): id_ if typed else ""}, {id_: path.format(id_)})
+            for id_, path in ((A, "DL2026/{}_王小明_02_qkv.ipynb"), (B, "DL2026/{}_02_qkv.ipynb"), (A, "DL2026/{}_王小明 (1)_02_qkv.ipynb"))
+        ] for typed in ("", "all")
+    },
+    "sections with a year, in one of them one": [(
+        {"CS 2026 A/王小明_02_qkv.ipynb": A, "CS 2026 B/李冠廷_02_qkv.ipynb": B, "CS 2026 B/黃詩涵_02_qkv.ipynb": C},
+        {A: "CS 2026 A/王小明_02_qkv.ipynb", B: "CS 2026 B/李冠廷_02_qkv.ipynb", C: "CS 2026 B/黃詩涵_02_qkv.ipynb"},
+    )],
+    "the number in the file's name alone, then typed": [
+        ({f"王小明/{A}_02_qkv.ipynb": "", f"李冠廷.zip/{B}_李冠廷_02_qkv.ipynb": ""}, {A: f"王小明/{A}_02_qkv.ipynb", B: f"李冠廷.zip/{B}_李冠廷_02_qkv.ipynb"}),
+        ({f"王小明/{A}_03_sqrt_dk.ipynb": A, f"李冠廷.zip/{B}_李冠廷_03_sqrt_dk.ipynb": B},
+         {A: f"王小明/{A}_03_sqrt_dk.ipynb", B: f"李冠廷.zip/{B}_李冠廷_03_sqrt_dk.ipynb"}),
+    ],
+    "files by name, not typed and late typed in one pile": [
+        ({"02_qkv_王小明.ipynb": f"{A},王小明", "02_qkv_李冠廷.ipynb": B}, {A: "02_qkv_王小明.ipynb", B: "02_qkv_李冠廷.ipynb"}),
+        (
+            {"03_sqrt_dk_王小明.ipynb": "", "late/03_sqrt_dk_王小明.ipynb": A, "03_sqrt_dk_李冠廷.ipynb": B},
+            {A: "late/03_sqrt_dk_王小明.ipynb", B: "03_sqrt_dk_李冠廷.ipynb"},
+        ),
     ],
     # a date or a telephone's number is no id
     "dated folders": [
@@ -2086,6 +2131,7 @@ FOLDERS: dict[str, tuple[str, dict[str, str]]] = {
         ("{id}_{name}_02_qkv.ipynb", "Eva", "02_qkv.ipynb", G),
         ("{name}_02_qkv.ipynb", "Ann", "02_qkv.ipynb", G),
         ("夜間部/{name}/02_qkv.ipynb", "夜間部/Eve", "02_qkv.ipynb", G),
+        ("{name}/{id}_02_qkv.ipynb", "Amy", "02_qkv.ipynb", G),
     )
     for name in (
         "{name}_02_qkv.ipynb", "{id}_{name}_02_qkv.ipynb", "{id}_02_qkv.ipynb", "02_qkv (1).ipynb", "old/02_qkv.ipynb",
@@ -2122,6 +2168,85 @@ def test_what_lies_in_another_s_folder_supersedes_nobody(
         assert told or rows[thief].student_id == thief.split("/")[-2]
     late = rows_of("late", {**hers, "Zoe_x/02_qkv.ipynb": "b77"}, before)
     assert late[thief].student_id != A or late[thief].lesson != "02_qkv"
+
+
+# A class, and what comes late: one student's folder alone, with a classmate's in it.
+LATE = {
+    f"{late}, known {known}": (
+        victim.format(id=A, name="王小明"),
+        victim.format(id=G, name="Eve") if known else "",
+        late,
+    )
+    for victim in ("{name}/02_qkv.ipynb", "{id} {name}/02_qkv.ipynb", "{name}.zip/02_qkv.ipynb", "{id}/02_qkv.ipynb")
+    for inside in [victim.replace(".zip", "").format(id=A, name="王小明")]
+    for late in (f"{victim.split('/')[0].format(id=G, name='Eve')}/{inside}", f"late/{G} Eve/{inside}")
+    for known in (True, False)
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(("victim", "hers", "late"), LATE.values(), ids=LATE.keys())
+def test_one_student_s_folder_alone_takes_nobody_s_place_untold(
+    tmp_path: Path, lessons: Path, victim: str, hers: str, late: str
+) -> None:
+    """It is hers where she is known, with another's id typed; else what it replaces is told."""
+
+    def rows_of(place: str, files: dict[str, str], before: list[Submission]) -> dict[str, Submission]:
+        for path, student in files.items():
+            outer, _, inner = path.partition(".zip/")
+            if inner:
+                (tmp_path / place).mkdir(exist_ok=True)
+                zipped(tmp_path / place / f"{outer}.zip", {inner: handed_in(student=student)})
+            else:
+                put(tmp_path / place / path, handed_in(student=student))
+        return {row.source: row for row in collect(tmp_path / place, lessons, before=before)}
+
+    others = {victim.replace(A, id_).replace("王小明", name): id_ for id_, name in ((B, "李冠廷"), (C, "黃詩涵"))}
+    before = rows_of("class", {victim: A, **others, **({hers: G} if hers else {})}, [])
+    ((_, row),) = rows_of("late", {late: A}, [*before.values()]).items()
+    assert row.student_id != A or by_id_alone(row, before[victim])
+    if hers.startswith(G):
+        assert row.student_id.startswith(G) and row.notebook_id == A
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        ("王小明/02_qkv.ipynb", "late/王小明/02_qkv (1).ipynb"),
+        (f"{A} 王小明/02_qkv.ipynb", f"{A}_王小明_02_qkv_v2.ipynb"),
+        (f"{A}/02_qkv.ipynb", f"HW2/{A}/my own words.ipynb"),
+        (f"DL2026/{A}_王小明_02_qkv.ipynb", f"DL2026/late/{A} 王小明/02_qkv.ipynb"),
+    ],
+)
+def test_what_comes_late_in_one_s_own_name_is_no_other_s(tmp_path: Path, lessons: Path, first: str, again: str) -> None:
+    put(tmp_path / "class" / first, handed_in(student=A))
+    put(tmp_path / "class" / first.replace(A, B).replace("王小明", "李冠廷"), handed_in(student=B))
+    before = {row.student_id: row for row in collect(tmp_path / "class", lessons)}
+    put(tmp_path / "late" / again, handed_in(student=A, answer=WRONG))
+    (row,) = collect(tmp_path / "late", lessons, before=[*before.values()])
+    assert row.student_id == A and not by_id_alone(row, before[A])
+
+
+@pytest.mark.parametrize("typed", ["", A])
+@pytest.mark.parametrize("path", ["夜間部/{}_02_qkv.ipynb", "夜間部/{}/02_qkv.ipynb", "夜間部/{}.zip/02_qkv.ipynb"])
+def test_a_folder_that_alone_makes_files_one_student_s_is_told(
+    pile: Path, lessons: Path, path: str, typed: str
+) -> None:
+    """Those of two people, as their names say; whoever's words these are, in a folder with a number they are its student's."""
+    own = f"{B} 李冠廷/" + path.partition("/")[2]
+    for place in (path, own):
+        for name, student in (("王小明", typed and (typed if place == path else B)), ("Ann Lee", "")):
+            notebook = handed_in(student=student, answer=RIGHT if name == "王小明" else WRONG)
+            outer, _, inner = place.format(name).partition(".zip/")
+            if inner:
+                (pile / outer).parent.mkdir(exist_ok=True)
+                zipped(pile / f"{outer}.zip", {inner: notebook})
+            else:
+                put(pile / outer, notebook)
+    rows = collect(pile, lessons)
+    assert [row.status for row in rows if "夜間部" in row.source].count("superseded") == 1
+    for row in rows:
+        assert ("The id alone says that it is the same student's" in row.remark) == ("夜間部" in row.source)
 
 
 COPIES = ["李冠廷_{}", f"{B}_李冠廷_{{}}", f"{B}_{{}}", "{} (1)", "old/{}"]
@@ -2316,6 +2441,18 @@ def test_many_notebooks_of_one_student_are_not_all_read(tmp_path: Path, pile: Pa
     assert [(row.student_id, row.status) for row in rows if row.notebook is not None] == [("eve", "ok"), ("vic", "ok")]
     (many,) = [row.reason for row in rows if "too many" in row.reason]
     assert many == "This student's notebooks are too many to be read; nor are 25 more files of its zip read."
+
+
+@pytest.mark.hostile
+def test_many_notebooks_in_a_folder_of_several_are_not_all_read_either(pile: Path, lessons: Path) -> None:
+    """Each is called otherwise; who has the id typed in them keeps their own."""
+    for number in range(60):
+        put(pile / "Eve" / f"a{number}b_02_qkv.ipynb", handed_in(student=A))
+    put(pile / "Eve" / "x_02_qkv.ipynb", handed_in(student=B))
+    put(pile / "王小明" / "02_qkv.ipynb", handed_in(student=A))
+    rows = collect(pile, lessons)
+    assert sum("too many" in row.reason for row in rows) == 20
+    assert [row.student_id for row in rows if row.source == "王小明/02_qkv.ipynb" and row.status == "ok"] == [A]
 
 
 @pytest.mark.hostile

@@ -4,6 +4,7 @@ import doctest
 import gzip
 import importlib
 import json
+import os
 import pkgutil
 import re
 import shutil
@@ -118,6 +119,23 @@ def test_both_guides_delete_a_student_in_the_same_way() -> None:
 
 LESSON_FILES = {"02_qkv": "12345", "03_sqrt_dk": "22345"}  # and what Moodle's numbers of the assignment begin with
 CLASS = {"08": ("蔡佩珊", "B12901008"), "01": ("王小明", "B12901001")}
+
+
+@pytest.mark.parametrize("given", ["ID=", "Id=ann"])
+def test_without_an_id_the_recipe_deletes_nothing(tmp_path: Path, given: str) -> None:
+    for student in ("ann", "eve"):
+        (tmp_path / "grades/records" / student).mkdir(parents=True)
+    (tmp_path / "grades/nbgrader").mkdir()
+    nbgrader = tmp_path / ".venv/bin/nbgrader"
+    nbgrader.parent.mkdir(parents=True)
+    nbgrader.write_text("#!/bin/sh\ntouch ../called\n")
+    nbgrader.chmod(0o755)
+    commands = recipe("en").replace("ID=1234508", given)
+    done = subprocess.run(
+        ["bash", "-c", commands], cwd=tmp_path, capture_output=True, text=True, env={"PATH": os.environ["PATH"]}
+    )
+    assert "ID: " in done.stderr and not (tmp_path / "grades/called").exists()
+    assert sorted(path.name for path in (tmp_path / "grades/records").iterdir()) == ["ann", "eve"]
 
 
 def test_who_follows_the_guide_finds_nothing_of_a_deleted_student(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from tqdm import tqdm
 
 from autograder import get, operations
 from autograder.exercises.forbidden import NORMS, PRODUCTS, SOFTMAXES
-from autograder.guard import forbidden_in_source
+from autograder.guard import forbidden_in_source, names_between_cells
 from autograder.judging import forbidden_sentence
 from autograder.pipeline.authoring import load_lesson, solved_notebook
 from autograder.pipeline.glossary import findings
@@ -1462,3 +1462,58 @@ print(judge("entropy", lambda p: -torch.special.xlogy(p, p).sum(-1)).points)
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert float(ran.stdout) > 0, ran.stderr
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    ("cell", "listed"),
+    [
+        ("x = 1\n# done\x0c%precision 3\x0cexec('y = 2')", "exec"),
+        ("import dataclasses\noptions = dict(_create_fn=1)\ndataclasses._create_fn", "dataclasses._create_fn"),
+        ("import inspect\nf(_signature_fromstr=1)\ninspect._signature_fromstr", "inspect._signature_fromstr"),
+        ("way._stream = 'modules'\nway._stream", "_stream"),
+        ("from dataclasses import dataclass\nMade = dataclass(eq=False)(torch.Tensor)", "dataclasses.dataclass other than above a class"),
+        ("from dataclasses import dataclass\nmake = dataclass\nmake(torch.Tensor)", "dataclass as a value"),
+    ],
+)  # fmt: skip
+def test_what_a_notebook_only_names_is_not_its_own(cell: str, listed: str) -> None:
+    assert listed in [seen.name for seen in unusual_in_source(cell)]
+
+
+def test_what_a_class_defines_is_its_own() -> None:
+    cell = """
+from dataclasses import dataclass
+import dataclasses
+@dataclass
+class Cache:
+    _kept: int = 0
+    def __init__(self):
+        self._rows = []
+@dataclasses.dataclass(frozen=True)
+class Other:
+    x: int
+def size(cache):
+    return len(cache._rows) + cache._kept
+"""
+    assert unusual_in_source(cell) == []
+
+
+def test_the_first_forward_mode_derivative_of_a_process_is_as_good_as_the_next() -> None:
+    """For it torch imports a good part of itself, which runs code of its own from texts in an operation."""
+    program = """
+import torch
+from autograder import judge
+def leak(model, x):
+    return (torch.func.jacfwd(model)(x).abs().amax(dim=(1, 3)) > 1e-8).triu(1)
+print(judge("find_the_leak", leak).points)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "2.0", done.stderr
+
+
+def test_two_cells_that_import_the_same_do_not_stand_behind_each_other() -> None:
+    inner = "import math\ndef inner(a, b):\n    return math.fsum(a * b)"
+    embed = "import math\ndef embed(ids, W):\n    return W[ids] * math.sqrt(4)"
+    assert names_between_cells(inner) == ({"math", "inner"}, set())
+    assert names_between_cells(embed) == ({"math", "embed"}, set())
+    assert names_between_cells("def f(x):\n    return inner(x, x)")[1] == {"inner"}

@@ -110,6 +110,36 @@ def test_a_roster_in_big5(tmp_path: Path) -> None:
     assert parse("學號,姓名\nb01,許功蓋\n".encode("cp950"), "x").members[0].name == "許功蓋"
 
 
+def test_a_line_that_stands_twice_is_one_student(tmp_path: Path) -> None:
+    twice = "學號,姓名,組\nB12901001,王小明,一\nB12901002,陳怡君,一\nｂ12901001,王小明,二\n"
+    found = parse(twice.encode(), "class.csv")
+    assert [(m.number, m.name) for m in found.members] == [("B12901001", "王小明"), ("B12901002", "陳怡君")]
+    (handed_in,) = records = [record("B12901001", "王小明", 5)]
+    assert found.strangers(records) == [] and found.numbers(records) == {("B12901001", QKV): "B12901001"}
+    assert [missing.student_id for missing in found.missing(records)] == ["B12901002"]
+    folder = written(tmp_path, records, found)
+    assert [row[0] for row in table(folder / "gradebook.csv")[1:]] == ["B12901001", "B12901002"]
+    assert handed_in.points == 5 and float(table(folder / "gradebook.csv")[1][2]) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("學號,姓名\nb01,王小明\nb02,李安\nB01,陳怡君\n", "r.csv has two students with the id B01: 王小明 and 陳怡君; mend the list"),
+        ("student_id,email,name\nb01,a@x.tw,Ann\nb01,b@x.tw,Ann\n", "two students with the id b01: Ann and Ann; mend"),
+    ],
+)  # fmt: skip
+def test_two_students_with_one_id_are_one_line(text: str, words: str) -> None:
+    with pytest.raises(RosterError) as refused:
+        parse(text.encode(), "r.csv")
+    assert words in str(refused.value)
+
+
+def test_moodle_s_own_numbers_tell_apart_who_shares_an_id_number() -> None:
+    both_b01 = MOODLE_EN.replace(",b02,", ",b01,")
+    assert [m.platform_id for m in parse(both_b01.encode(), "r.csv").members] == ["100001", "100002", "100003"]
+
+
 @pytest.mark.parametrize(
     ("data", "words"),
     [(b"", "no list of a class"), (b"student_id,name\n", "no list of a class"), (b"a,b\n1,2\n", "no column of student ids"),

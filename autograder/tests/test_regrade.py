@@ -4,6 +4,7 @@ import contextlib
 import csv
 import os
 import random
+import re
 import shutil
 import signal
 import sqlite3
@@ -280,7 +281,7 @@ def test_no_zip_full_of_ids_takes_a_lesson_away(tmp_path: Path) -> None:
     assert [made.student_id for made in before.besides([*second, *bogus], lines.append)[1]] == ["ann", "bob", "eve"]
     # A pile of the lesson itself: who is not in it has no row any more, and that is told.
     assert before.besides([file("ann", LESSON), file("bob", LESSON)], lines.append)[1] == []
-    assert lines == ["02_qkv: 1 students who had a row before are not in this pile and have none any more"]
+    assert lines == ["02_qkv: 1 student who had a row is not in this pile, and without one now"]
 
 
 @pytest.mark.hostile
@@ -423,15 +424,16 @@ def test_the_newest_file_counts_across_runs(tmp_path: Path, monkeypatch: pytest.
             records = grade(pile, out, tell=lines.append)
             assert len(records) == 3 and points(records)["eve"]["relevance"] == 0
             assert not (out / "changes.csv").exists()
-    told = "It stays, for eve/02_qkv.ipynb is older."
+    ten, eleven = (f"eve/02_qkv.ipynb (2026-03-05 {hour}:00:00)" for hour in (10, 11))
+    told = f"It stays, for {ten} is older."
     assert table_of(out)["eve"] == {**mailed, "reason": f"Read as handed in. {told}"}
-    assert lines == ["eve/02_qkv.ipynb is older than eve/02_qkv.ipynb, which was graded before and stays"] * 2
+    assert lines == [f"{ten} is older than {eleven}, which was graded before and stays"] * 2
     with open(out / "files.csv", encoding="utf-8-sig", newline="") as file:
         assert [(r["status"], r["reason"]) for r in csv.DictReader(file) if r["student_id"] == "eve"] == [
-            ("superseded", "Older than eve/02_qkv.ipynb, which was graded before and stays."),
+            ("superseded", f"Older than {eleven}, which was graded before and stays."),
             ("ok", f"Read as handed in. {told}"),
         ]  # fmt: skip
-    assert "比先前評過的 eve/02_qkv.ipynb 舊" in (out / "class.zh-TW.html").read_text("utf-8")
+    assert f"比先前評過的 {eleven} 舊" in (out / "class.zh-TW.html").read_text("utf-8")
     assert "It stays" not in (out / "feedback/eve" / f"{LESSON}.html").read_text("utf-8")
     assert len(report.read_back(out)[0]) == 3
 
@@ -441,6 +443,24 @@ def test_the_newest_file_counts_across_runs(tmp_path: Path, monkeypatch: pytest.
     at(pile, "eve", 9, {"relevance": "zeros"})
     (out / f"records/eve/{LESSON}.json").unlink()
     assert points(grade(pile, out, seed=7))["eve"]["relevance"] == 0, "whose record was deleted is graded as it comes"
+
+
+def test_the_same_answers_with_an_earlier_time_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older pile graded again, or times that are mended: the pile's time counts, and the terminal says what it was."""
+    monkeypatch.setattr(sandbox, "run", lambda job: sandbox.Outcome({}, {}, {}))
+    out, lines = tmp_path / "out", list[str]()
+    for hour in (10, 11, 11, 10):
+        at(tmp_path / "pile", "eve", hour, {})
+        (record,) = grade(tmp_path / "pile", out, tell=lines.append)
+        assert record.received == f"2026-03-05 {hour}:00" and record.remark == ""
+    assert lines == [
+        "the same answers as before, with an earlier time, which counts now: "
+        f"eve/{LESSON}.ipynb (2026-03-05 10:00:00, was 2026-03-05 11:00:00)"
+    ]
+
+
+def utc(hour: int) -> str:
+    return datetime(2026, 3, 5, hour).astimezone(UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def test_without_a_time_the_file_of_the_pile_counts(tmp_path: Path) -> None:
@@ -578,6 +598,35 @@ def test_a_due_date_set_after_grading_holds_for_everybody_in_local_time(
     (out / "nbgrader/own_config.py").write_text(HALF_OFF.replace("0.5", "1 / 0"))
     with pytest.raises(BookkeepingError, match=r"own_config\.py fails \(ZeroDivisionError"):
         write_reports(out, *read_back(out))
+
+
+@pytest.mark.parametrize(("registered", "language"), [(True, "en"), (False, "zh-TW")])
+def test_the_guide_s_extension_for_who_has_handed_in_nothing(tmp_path: Path, registered: bool, language: str) -> None:
+    """Due at 9:00; ann and eve hand in at 10:00, and eve had been given three days before, as the guide says.
+
+    Before anything of the lesson is in the books nbgrader could not take it in any more: then the command changes nothing.
+    """
+    out, pile = tmp_path / "grades", tmp_path / "pile"
+    for student in ("ann", "eve"):
+        at(pile, student, 10, {})
+    if registered:
+        shutil.copytree(pile / "ann", tmp_path / "first/ann")
+        grade(tmp_path / "first", out)
+    else:
+        out.mkdir()
+        Books(out, grading.LESSONS)
+    with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
+        book.update_or_create_assignment(LESSON, duedate=f"{utc(9)}:00 UTC")
+    guide = (grading.LESSONS.parent / "docs" / language / "instructor.md").read_text(encoding="utf-8")
+    (call,) = re.findall(r"python -W ignore -c '(.*update_or_create_submission.*)'", guide)
+    call = call.replace('"ID"', '"eve"')
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", call], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr == "" if registered else "MissingEntry" in done.stderr
+    (out / "nbgrader/own_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
+    grade(pile, out)
+    assert {name: (row["points"], row["hours_late"]) for name, row in table_of(out).items()} == {
+        "ann": ("0", "1"), "eve": ("13", "") if registered else ("0", "1"),
+    }  # fmt: skip
 
 
 HALF_OFF = """from nbgrader.plugins import LateSubmissionPlugin

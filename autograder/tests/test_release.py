@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -101,6 +102,24 @@ def test_a_second_release_replaces_the_first_and_nothing_else(student):
     before = files(student) - {"lessons/en/99_gone.ipynb"}
     release(ROOT, student)
     assert files(student) == before
+
+
+def test_grades_among_the_lessons_are_not_released(tmp_path):
+    """As they once could come there: by OUT=lessons, or OUT=lessons/week2."""
+    course, out = tmp_path / "course", tmp_path / "student"
+    for name in ("lessons", "course_lib", "autograder"):
+        shutil.copytree(ROOT / name, course / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("LICENSE", "LICENSE-CONTENT", "constraints.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, course / name)
+    release(course, out)
+    before = files(out)
+    names = [".gitignore", "secret", "gradebook.db", "class.html", "nbgrader/submitted/ann/02_qkv/02_qkv.ipynb"]
+    for folder in ("lessons", "lessons/week2", "lessons/en", "course_lib/week2"):
+        for name in names:
+            (course / folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (course / folder / name).write_text("*\n")
+    release(course, out)
+    assert files(out) == before
 
 
 @pytest.mark.parametrize("where", [".", "..", "lessons", "autograder/pipeline"])

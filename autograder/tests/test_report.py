@@ -14,10 +14,10 @@ from markupsafe import escape
 
 from autograder.exercise import get
 from autograder.pipeline import collect, drafts, pile, rebuild, report, roster
-from autograder.pipeline.bookkeeping import ByHand
+from autograder.pipeline.bookkeeping import FOR_ANOTHER, ByHand
 from autograder.pipeline.glossary import findings
 from autograder.pipeline.records import Change, Grade, Line, Listed, Record
-from autograder.pipeline.report import ReportError, read_back, write_reports
+from autograder.pipeline.report import ReportError, page_paths, read_back, write_reports
 from autograder.pipeline.sandbox import STOPS, Limits, stop_text
 from autograder.pipeline.similar import Pair
 from autograder.pipeline.submission import Submission
@@ -269,6 +269,17 @@ def test_unreadable_file_gets_a_page_that_says_what_to_do(a_class: Path) -> None
         assert f'<section lang="{language}">' in text and report.words(language, "do download") in text
 
 
+@pytest.mark.parametrize(("written_in", "first"), [(("zh-TW", "zh-TW", "en"), "zh-TW"), (("zh-TW", "en"), "en")])
+def test_a_file_in_no_language_has_the_page_of_most_in_the_class_first(
+    tmp_path: Path, lessons: Path, written_in: tuple[str, ...], first: str
+) -> None:
+    records = [record(f"s{i}", "王", language, attend("full", 3)) for i, language in enumerate(written_in)]
+    records.append(record("s9", "陳", "", status="unreadable", reason="It is a web page."))
+    write_reports(tmp_path, records, [submission(one) for one in records], lessons)
+    text = (tmp_path / page_paths(records)[-1]).read_text("utf-8")
+    assert re.findall(r'<section lang="(.*?)">', text) == [first, *(set(LANGUAGES) - {first})]
+
+
 def test_files_that_could_not_be_graded_take_no_other_page() -> None:
     unread = [
         Record("s1", "Ada", lesson, "en", f"{i}", "unreadable", "") for i, lesson in enumerate((LESSON, None, None))
@@ -313,6 +324,21 @@ def test_one_broken_notebook_is_one_entry() -> None:
         ("It could", ["relevance", "attend"]), ("A cell o", []),
     ]  # fmt: skip
     assert look.count == 1
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_points_by_hand_that_do_not_count_need_a_look(language: str) -> None:
+    grade = Grade("03_w1", None, 2, "by hand", both("", ""))
+    record = Record("s1", "Ada", LESSON, "en", "a.ipynb", "graded", "Read as handed in.", grades=[grade])
+    record.remark = f"{FOR_ANOTHER}03_w1 (0.5), entropy (1). It stays, for b.ipynb (2026-03-05 10:00:00) is older."
+    (look,) = (look for look in report.things_to_look_at([record], []) if look.kind == "by hand")
+    (entry,) = look.entries
+    text = entry.messages[0].text[language]
+    assert entry.record is record and text == (
+        "03_w1 (0.5), entropy (1)" if language == "en" else "03_w1 (0.5)、entropy (1)"
+    )
+    record.remark = ""
+    assert [look.kind for look in report.things_to_look_at([record], [])] == ["waiting"]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -441,7 +467,7 @@ def test_every_reason_has_a_chinese_twin() -> None:
         (
             "Read as handed in. Its answers could not be kept (OSError: no space). "
             "It could not be entered in the books (DBError: locked).",
-            "依繳交的內容讀取。作答紀錄無法保存（OSError: no space）。無法寫入成績簿（DBError: locked）。",
+            "依繳交的內容讀取。作答紀錄無法保存（OSError: no space）。無法寫入成績冊（DBError: locked）。",
         ),
         (
             "Made from release v0.0.1, graded against v0.1.0; the course has had no such release, so everything is scored.",

@@ -667,7 +667,7 @@ def relevance(q, K):
     return {way}.to(q.dtype)
 """
     record = graded(answer)
-    assert "relevance, while it ran: torch.from_numpy" in said(record)
+    assert "relevance, while it ran: Tensor.item, torch.from_numpy" in said(record)
 
 
 @pytest.mark.hostile
@@ -794,9 +794,10 @@ def test_no_more_than_twenty_lines_are_listed() -> None:
     ).to_look_at
     texts = [line.text["en"] for line in unusual]
     assert len(unusual) == 21 and unusual[-1].code == ""
-    assert [text.partition(": ")[2] for text in texts[:3]] == ["exec", "import ctypes", "gc.get_objects"]
-    assert texts[-1].startswith("and 13 more lines: strange_17, strange_18, ")
-    assert unusual[-1].text["zh-TW"].startswith("另外還有 13 行：strange_17、strange_18、")
+    first = ["exec", "code made from a text", "import ctypes", "gc.get_objects"]
+    assert [text.partition(": ")[2] for text in texts[:4]] == first
+    assert texts[-1].startswith("and 14 more lines: strange_16, strange_17, ")
+    assert unusual[-1].text["zh-TW"].startswith("另外還有 14 行：strange_16、strange_17、")
 
 
 @pytest.mark.hostile
@@ -1103,7 +1104,18 @@ print([c.co_name for c in gc.get_objects() if isinstance(c, types.CodeType) and 
     lines = printed(source).split("\n")
     allowed = {
         "autograder." + name
-        for name in ("callbacks", "functions", "meter", "observe", "operations", "text", "watch", "wire", "worker")
+        for name in (
+            "callbacks",
+            "functions",
+            "made",
+            "meter",
+            "observe",
+            "operations",
+            "text",
+            "watch",
+            "wire",
+            "worker",
+        )
     }
     assert set(eval(lines[0])) <= allowed
     assert "softmax" not in lines[1] and "True" not in lines[1]

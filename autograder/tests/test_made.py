@@ -1,0 +1,188 @@
+"""What becomes code while a notebook runs, and stands in none of its cells, is told of."""
+
+import io
+import textwrap
+import zipfile
+from collections.abc import Iterator
+
+import pytest
+
+from autograder.pipeline import sandbox
+from autograder.pipeline.sandbox import Cell, Job, Limits
+from autograder.syntax import is_no_python
+from autograder.tests.test_sandbox import WRONG, graded, said
+from autograder.unusual import unusual_in_source
+
+LIMITS = Limits(cell_seconds=5.0, total_seconds=30.0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def workers_ended() -> Iterator[None]:
+    yield
+    sandbox.close_all()
+
+
+def told(*cells: str) -> list[tuple[str, str]]:
+    """What is told of some cells that must not fail."""
+    outcome = sandbox.run(Job(tuple(Cell(textwrap.dedent(source)) for source in cells), {}, LIMITS))
+    errors = [cell.error for cell in outcome.cells.values() if cell.error]
+    assert errors == []
+    return [what for made in outcome.made.values() for what in made]
+
+
+def zipped(name: str, text: str) -> str:
+    """A cell that writes a zip with a module, under a name that is no zip's."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(name, text)
+    return f"""
+        import sys
+        import numpy as np
+        np.save("numbers.npy", np.array({list(file.getvalue())}, dtype=np.uint8))
+        sys.path.append("numbers.npy")
+    """
+
+
+FROM_TEXTS = {
+    "an expression": "eval('1 + 1')",
+    "a text that is timed": "import timeit\ntimeit.timeit('1 + 1', number=1)",
+    "a line that Python takes for a comment": "x = 1\n# done\x0c%precision 3\x0cexec('y = 2')",
+    "a function of a dataclass's": """
+        import dataclasses
+        double = dataclasses._create_fn("double", ["x"], ["return 2 * x"])
+    """,
+    "a key of a typed dictionary": """
+        from dataclasses import dataclass
+        from typing import TypedDict
+        Row = TypedDict("Row", {"keep(print('kept'))": int})
+        Made = dataclass(init=False, repr=False)(Row)
+    """,
+    "the name of a field": """
+        from dataclasses import dataclass, field
+        @dataclass
+        class Base:
+            kept: int = field(default=0)
+            saved = [kept]
+        Base.saved[0].name = "keep(print('kept'))"
+        @dataclass(init=False, repr=False)
+        class Pair(Base):
+            pass
+    """,
+    "the shell": "get_ipython().run_cell('x = ' + '1')",
+    "the shell's cleaning": """
+        get_ipython().input_transformers_post.append(lambda lines: ["x = 1"])
+        get_ipython().run_cell("# nothing")
+    """,
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("way", FROM_TEXTS)
+def test_code_made_from_a_text_is_told(way: str) -> None:
+    assert "text" in [kind for kind, _ in told(FROM_TEXTS[way])]
+
+
+@pytest.mark.hostile
+def test_code_from_a_file_beside_the_notebook_is_told() -> None:
+    assert ("file", "numbers.npy/pandas.py") in told(zipped("pandas.py", "x = 1"), "import pandas")
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize(
+    ("call", "event"),
+    {
+        "import gc; gc.get_objects()": "gc.get_objects",
+        "import sys; sys._getframe()": "sys._getframe",
+        "def f(): return 1\ndef g(): return 2\nf.__code__ = g.__code__": "object.__setattr__",
+        "f = (lambda: 1).__code__.replace(co_name='g')": "code.__new__",
+        "compile('x = 1', '<ipython-input-0>', 'exec')": "compile",
+    }.items(),
+)
+def test_calls_that_work_on_code_are_told(call: str, event: str) -> None:
+    assert event in {what.split("(")[0] for kind, what in told(call) if kind == "call"} or (
+        event == "compile" and ("text", "x = 1") in told(call)
+    )
+
+
+@pytest.mark.hostile
+def test_it_is_told_before_it_runs_and_stands_in_the_report_with_the_text() -> None:
+    own = "import os\nexec('os._exit(0)')"
+    assert "own cell 1, while it ran: code made from a text" in said(graded(WRONG, own=own))
+    answer = """
+        import dataclasses
+        def relevance(q, K):
+            return dataclasses._create_fn("f", ["q", "K"], ["return q @ K.T"])(q, K)
+    """
+    record = graded(textwrap.dedent(answer))
+    lines = [line for line in record.unusual if line.text["en"] == "relevance, while it ran: code made from a text"]
+    assert lines[0].text["zh-TW"] == "relevance 執行時：由文字做成的程式"
+    assert "return q @ K.T" in lines[0].code
+
+
+HONEST = {
+    "dataclasses": """
+        from dataclasses import dataclass, field, replace
+        @dataclass(frozen=True, order=True)
+        class Shape:
+            width: int = 1
+            sizes: list = field(default_factory=list)
+            def __post_init__(self):
+                assert self.width
+        {Shape(2).width: replace(Shape(3), width=4)}, hash(Shape(1, ()))
+        @dataclass
+        class Wider:
+            _kept: float = 0.5
+        repr(Wider()), Wider() == Wider()
+    """,
+    "named tuples": """
+        from collections import namedtuple
+        from typing import NamedTuple
+        Pair = namedtuple("Pair", "first second", defaults=(1, 2))
+        class Point(NamedTuple):
+            x: float = 0.0
+        Pair(), Point(2.0)
+    """,
+    "timing": "import timeit\ntimeit.timeit(lambda: 1, number=1)",
+    "enumerations": "import enum\nclass Kind(enum.Enum):\n    A = 1\nKind(1)",
+    "magics": "%time x = 1\n%timeit -n1 -r1 x\n%matplotlib inline\n%pip install torch\n!ls\nprint?",
+    "a cell magic": "%%time\nx = 1\ny = 2",
+    "a captured cell": "%%capture out\nprint(1)\n%time z = 3",
+    "prompts": ">>> x = 1\n>>> print(x)\n",
+    "modules": "import statistics, decimal, csv, textwrap, fractions, sklearn.datasets",
+    "pictures": "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.legend(['a'])\nplt.show()",
+    "functions of functions": """
+        import functools
+        @functools.lru_cache
+        def f(x): return x
+        @functools.singledispatch
+        def g(x): return x
+        @functools.wraps(f)
+        def h(x): return f(x)
+        f(1), g(2), h(3)
+    """,
+    "training": """
+        import torch
+        from torch import nn
+        model = nn.Sequential(nn.Linear(2, 3), nn.GELU(), nn.Linear(3, 1))
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(2):
+            model(torch.ones(4, 2)).square().mean().backward()
+            optimizer.step()
+        torch.func.jacrev(lambda x: x ** 2)(torch.ones(2)), torch.vmap(torch.sum)(torch.ones(2, 2))
+    """,
+}
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_of_honest_cells_nothing_is_told(kind: str) -> None:
+    assert told(HONEST[kind]) == []
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("character", ["a", "\n", " ", "%", ".", "?", ",", "\\", "{", "= ", "a.", "...:\n"])
+def test_a_cell_of_one_character_many_times_is_read_at_once(character: str) -> None:
+    """Readers search with patterns, of which some could begin anew at each character: then this test hardly ends."""
+    source = "x = 1" + character * (98_000 // len(character)) + "y = 1"
+    assert is_no_python(source) in (False, True)
+    assert isinstance(unusual_in_source(source), list)
+    assert isinstance(unusual_in_source(f"x = {source!r}"), list)
