@@ -650,6 +650,10 @@ class Look:
         message.exercises += [exercise] if exercise else []
 
 
+# What is told of a file whose owner is not beyond doubt (claims.py, collect.py).
+OF_DOUBT = "It claims the id ", "Its id is claimed by another's file", "The id alone says that it is the same student's"
+
+
 def things_to_look_at(
     records: Sequence[Record], submissions: Sequence[Submission], about: ClassList | None = None
 ) -> list[Look]:
@@ -657,7 +661,7 @@ def things_to_look_at(
     about = about or ClassList()
     repaired = {(s.student_id, s.lesson) for s in submissions if s.status == "repaired"}
     kinds = (
-        "ended", "fault", "unread", "claimed", "other id", "release", "stranger", "missing", "by hand", "not allowed", "alike",
+        "ended", "fault", "unread", "claimed", "whose", "other id", "release", "stranger", "missing", "by hand", "not allowed", "alike",
         "unusual", "stopped", "repaired", "superseded", "waiting",
     )  # fmt: skip
     looks = {kind: Look(kind) for kind in kinds}
@@ -681,6 +685,8 @@ def things_to_look_at(
                 waiting[grade.name] = waiting.get(grade.name, 0) + 1
         if record.fault and record.status != "not run":
             looks["fault"].add(record, reason_text(record.fault))
+        if any(words in record.remark for words in OF_DOUBT):
+            looks["whose"].add(record, reason_text(record.remark))
         if lost := re.search(re.escape(FOR_ANOTHER) + r"(.+?\))\.", record.remark):
             looks["by hand"].add(record, both(lost[1], lost[1].replace(", ", "、")))
         for note in record.notes:

@@ -341,6 +341,18 @@ def test_points_by_hand_that_do_not_count_need_a_look(language: str) -> None:
     assert [look.kind for look in report.things_to_look_at([record], [])] == ["waiting"]
 
 
+def test_a_file_that_may_be_another_s_needs_a_look() -> None:
+    rows = [record(f"s{number}", name, "en", attend("full", 3)) for number, name in enumerate("ABC")]
+    rows[0].remark = "It claims the id s1, and so does another's file."
+    rows[1].remark = "The id alone says that it is the same student's, with other answers: late/s1.ipynb."
+    (look,) = report.things_to_look_at(rows, [])
+    assert look.kind == "whose"
+    told = [entry.messages[0].text["zh-TW"] for entry in look.entries]
+    assert told == [
+        "它填的學號 s1，別人的檔案也有。", "只憑學號當成同一位學生的檔案，作答內容不同：late/s1.ipynb。",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_release_that_the_course_has_not_had_needs_a_look(language: str) -> None:
     later = record("s2", "Bo", "en", Grade("attend", None, 3, "not scored", both("Added later.", "之後才加入。")))
