@@ -45,6 +45,10 @@ OF_CELLS = frozenset(
     ]
 )
 MAGICS, OF_MAGICS = ("run_line_magic", "run_cell_magic"), ("<timed exec>", "<timed eval>", "<magic-timeit>")
+IMPORTERS = ("<frozen importlib", "<frozen zipimport")
+# Libraries that make code of a template of their own and plain names, or of a line that is read (`%config`).
+TEMPLATES = ("/IPython/core/magics/config.py", "/scipy/stats/_distn_infrastructure.py")
+OF_PRUN = "/IPython/core/magics/execution.py"
 # The watch makes its traps from a text.
 OF_WATCH = "<autograder>", in_library.__wrapped__.__code__.co_filename
 DATACLASS, NAMED_TUPLE = dataclasses._process_class.__code__, collections.namedtuple.__code__  # type: ignore[attr-defined]
@@ -74,7 +78,7 @@ class Listener:
     def expect(self, source: str) -> None:
         """A cell is about to be run: its text, and those of the magics in it, are read by others."""
         text = self.transform(source)
-        self.expected = {text.strip()}
+        self.expected.add(text.strip())  # a traceback reads cells again that have run
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -85,23 +89,24 @@ class Listener:
                 self.expected |= {self.transform(inner).strip() for inner in given}
 
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
-        if event not in OF_CELLS and event not in ("exec", "import"):
+        if event not in OF_CELLS and event not in ("exec", "import", "open"):
             return
         me = get_ident()
         if me in self.busy or self.left <= 0:  # to look at what is told of is told of too
             return
         self.busy.add(me)
         try:
-            kind, what = self.looked_at(event, args, sys._getframe(1).f_code.co_filename)
+            kind, what = self.looked_at(event, args, sys._getframe(1))
             if kind:
                 self.left -= 1
                 self.tell(kind, what[:LONGEST_TOLD])
         finally:
             self.busy.discard(me)
 
-    def looked_at(self, event: str, args: tuple[Any, ...], caller: str) -> tuple[str, str]:
-        if event == "import":
-            file = args[1]
+    def looked_at(self, event: str, args: tuple[Any, ...], frame: FrameType) -> tuple[str, str]:
+        caller = frame.f_code.co_filename
+        if event == "import" or (event == "open" and caller.startswith(IMPORTERS)):
+            file = args[1] if event == "import" else args[0]
             return ("file", file) if type(file) is str and not in_library(file) else ("", "")
         if event == "compile":
             source, file = args
@@ -112,18 +117,25 @@ class Listener:
             if type(source) in (bytes, str):  # is told of when it is carried out
                 return "", ""
         if event == "exec":
-            return self.executed(args[0], caller) if type(args[0]) is CodeType else ("text", "")
+            return self.executed(args[0], frame) if type(args[0]) is CodeType else ("text", "")
         return ("call", event) if event in OF_CELLS and caller.startswith(CELL) else ("", "")
 
-    def executed(self, code: CodeType, caller: str) -> tuple[str, str]:
-        file = code.co_filename
+    def executed(self, code: CodeType, frame: FrameType) -> tuple[str, str]:
+        file, caller = code.co_filename, frame.f_code.co_filename
         # The cells' own files are looked at where their text is compiled; the watch makes its traps itself.
         if in_library(file) or file.startswith(CELL) or file in OF_MAGICS or (file, caller) == OF_WATCH:
             return "", ""
         if not file.startswith("<"):
             return "file", file
         text = self.texts.get(file, "")
-        return ("", "") if imports_a_library() or made_of_names() or text in TIMED else ("text", text)
+        known = caller.endswith(TEMPLATES) or is_profiled(frame) or text in TIMED
+        return ("", "") if known or imports_a_library() or made_of_names() else ("text", text)
+
+
+def is_profiled(frame: FrameType) -> bool:
+    """Whether it is `%prun` that has code run, which is read like any other."""
+    back = frame.f_back
+    return frame.f_code.co_name == "runctx" and back is not None and back.f_code.co_filename.endswith(OF_PRUN)
 
 
 def imports_a_library() -> bool:

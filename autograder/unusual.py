@@ -526,8 +526,7 @@ class Reading:
         elif word.startswith("_"):
             if word in OF_NAMED_TUPLES and not known:
                 return
-            foreign = word not in self.own.private or word in theirs() or private_to_torch(word)
-            if known or (not own_self and foreign):
+            if not own_self and not self.is_of_bases(node):
                 yield Rank.BACK_DOOR, known[0] if known else word
             return
         if not isinstance(node.ctx, ast.Load):
@@ -592,8 +591,14 @@ class Reading:
         kind = self.selves.get(id(node.value))
         if kind is None or node.attr not in self.defined[id(kind)]:
             return False
-        ambiguous = node.attr in self.tails or node.attr in theirs() or dunder(node.attr)
+        ambiguous = node.attr in self.tails or node.attr in theirs() or node.attr.startswith("_")
         return not ambiguous or (kind.name not in self.own.handed and not list(self.of_bases(kind)))
+
+    def is_of_bases(self, node: ast.Attribute) -> bool:
+        """`self._name` in a method, where another class of the student's defines the name: perhaps one that it is built upon."""
+        kind, word = self.selves.get(id(node.value)), node.attr
+        own = word in self.own.private and word not in theirs() and not private_to_torch(word)
+        return own and kind is not None and kind.name not in self.own.handed
 
     def of_import(self, alias: ast.alias, parent: ast.AST) -> Iterator[Ranked]:
         module = (parent.module or "") if isinstance(parent, ast.ImportFrom) else ""

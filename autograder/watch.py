@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import site
 import sys
 import threading
@@ -205,13 +206,15 @@ def of_package(frame: FrameType) -> bool:
 
 
 INSTALLED = tuple(folder + os.sep for folder in (*site.getsitepackages(), site.getusersitepackages()))
-LIBRARIES = ("<frozen ", PYTHON, *INSTALLED, *PACKAGES)
+LIBRARIES = (PYTHON, *INSTALLED, *PACKAGES)
 
 
 @cache  # asked of every function that runs in an operation
 def in_library(file: str) -> bool:
-    """Whether a file is Python's own, an installed package's or ours."""
-    return file.startswith(LIBRARIES) and not file.startswith(TESTS)
+    """Whether a file is Python's own, an installed package's or ours; not one that only calls itself so."""
+    frozen = re.fullmatch(r"<frozen [\w.]+>", file) is not None
+    inside = file.startswith(LIBRARIES) and not file.startswith(TESTS) and ".." not in file.split(os.sep)
+    return frozen or inside
 
 
 def made_by_library(frame: FrameType) -> bool:

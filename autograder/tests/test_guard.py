@@ -1472,6 +1472,8 @@ print(judge("entropy", lambda p: -torch.special.xlogy(p, p).sum(-1)).points)
         ("import dataclasses\noptions = dict(_create_fn=1)\ndataclasses._create_fn", "dataclasses._create_fn"),
         ("import inspect\nf(_signature_fromstr=1)\ninspect._signature_fromstr", "inspect._signature_fromstr"),
         ("way._stream = 'modules'\nway._stream", "_stream"),
+        ("class Keeper:\n    def __init__(self):\n        self._stream = 0\ndef set(way):\n    way._stream = 1", "_stream"),
+        ("class Keeper:\n    def look(self):\n        self._stream = 1\nKeeper.look(way)", "_stream"),
         ("from dataclasses import dataclass\nMade = dataclass(eq=False)(torch.Tensor)", "dataclasses.dataclass other than above a class"),
         ("from dataclasses import dataclass\nmake = dataclass\nmake(torch.Tensor)", "dataclass as a value"),
     ],
@@ -1492,8 +1494,11 @@ class Cache:
 @dataclasses.dataclass(frozen=True)
 class Other:
     x: int
-def size(cache):
-    return len(cache._rows) + cache._kept
+    def size(self):
+        return len(self._rows) + self._kept
+class Larger(Cache):
+    def more(self):
+        return self._rows * 2
 """
     assert unusual_in_source(cell) == []
 

@@ -1,6 +1,8 @@
 """What becomes code while a notebook runs, and stands in none of its cells, is told of."""
 
+import importlib.util
 import io
+import marshal
 import textwrap
 import zipfile
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from autograder.syntax import is_no_python
 from autograder.tests.test_sandbox import WRONG, graded, said
 from autograder.unusual import unusual_in_source
 
+PYTHON = textwrap.__file__.rpartition("/")[0]
 LIMITS = Limits(cell_seconds=5.0, total_seconds=30.0)
 
 
@@ -30,7 +33,7 @@ def told(*cells: str) -> list[tuple[str, str]]:
     return [what for made in outcome.made.values() for what in made]
 
 
-def zipped(name: str, text: str) -> str:
+def zipped(name: str, text: str | bytes) -> str:
     """A cell that writes a zip with a module, under a name that is no zip's."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -85,6 +88,22 @@ def test_code_made_from_a_text_is_told(way: str) -> None:
 @pytest.mark.hostile
 def test_code_from_a_file_beside_the_notebook_is_told() -> None:
     assert ("file", "numbers.npy/pandas.py") in told(zipped("pandas.py", "x = 1"), "import pandas")
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("called", ["<frozen a.npy", f"{PYTHON}/../../../../../../../../student/a.npy"])
+def test_a_file_that_calls_itself_a_library_s_is_told(called: str) -> None:
+    own = zipped("pandas.py", "x = 1").replace('save("numbers.npy', 'save("a.npy').replace("numbers.npy", called)
+    rename = "import os\nos.rename('a.npy', '<frozen a.npy')" if called[0] == "<" else ""
+    assert any(kind == "file" and "a.npy" in what for kind, what in told(own, rename, "import pandas"))
+
+
+@pytest.mark.hostile
+def test_bytes_that_name_a_library_s_file_are_told() -> None:
+    """What is compiled already says itself what it was made from."""
+    code = compile("x = 1", f"{PYTHON}/csv.py", "exec")
+    made = importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
+    assert any(kind == "file" for kind, _ in told(zipped("pandas.pyc", made), "import pandas"))
 
 
 @pytest.mark.hostile
@@ -147,8 +166,10 @@ HONEST = {
     "magics": "%time x = 1\n%timeit -n1 -r1 x\n%matplotlib inline\n%pip install torch\n!ls\nprint?",
     "a cell magic": "%%time\nx = 1\ny = 2",
     "a captured cell": "%%capture out\nprint(1)\n%time z = 3",
+    "a profile": "def f(x): return x\n%prun f(1)",
+    "settings": "%config InteractiveShell.ast_node_interactivity = 'all'",
     "prompts": ">>> x = 1\n>>> print(x)\n",
-    "modules": "import statistics, decimal, csv, textwrap, fractions, sklearn.datasets",
+    "modules": "import statistics, decimal, csv, textwrap, fractions, sklearn.datasets\nfrom scipy import stats\nstats.norm(0, 1)",
     "pictures": "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.legend(['a'])\nplt.show()",
     "functions of functions": """
         import functools
@@ -176,6 +197,12 @@ HONEST = {
 @pytest.mark.parametrize("kind", HONEST)
 def test_of_honest_cells_nothing_is_told(kind: str) -> None:
     assert told(HONEST[kind]) == []
+
+
+def test_a_traceback_that_reads_an_earlier_cell_again_is_not_told() -> None:
+    helper, fails = "def helper(x):\n    return x / 0", "helper(1)"
+    outcome = sandbox.run(Job((Cell(helper), Cell(fails)), {}, LIMITS))
+    assert outcome.cells[1].error is not None and outcome.made == {}
 
 
 @pytest.mark.hostile
