@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator
 
-from autograder.syntax import Function, end_of, has_plain_text, root_of
+from autograder.syntax import Function, end_of, has_plain_text, named_in_passing, root_of
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
 REGISTERS = ("register_buffer", "register_parameter", "add_module")
@@ -35,7 +35,10 @@ def firsts(method: Method) -> Iterator[ast.Name]:
     if not arguments or "staticmethod" in map(end_of, method.decorator_list):
         return
     names = [n for n in ast.walk(method) if isinstance(n, ast.Name) and n.id == arguments[0].arg]
-    if any(not isinstance(name.ctx, ast.Load) for name in names):
+    passing = (node for node in ast.walk(method) if node is not method)
+    if any(not isinstance(name.ctx, ast.Load) for name in names) or any(
+        arguments[0].arg in named_in_passing(node) for node in passing
+    ):
         return
     inner = [f for f in ast.walk(method) if isinstance(f, Function) and f is not method]
     others = [f for f in inner if arguments[0].arg in {a.arg for a in ast.walk(f.args) if isinstance(a, ast.arg)}]

@@ -101,6 +101,14 @@ class Perceptron:
 
 
 @dataclass(frozen=True)
+class HandsBack:
+    """f(x) = x, the very tensor that came in, as Dropout does in eval mode."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x
+
+
+@dataclass(frozen=True)
 class RowNorm:
     """A LayerNorm over the last axis, with scale and shift. x: [..., d], gamma and beta: [d]."""
 
@@ -195,7 +203,7 @@ TOO_MANY_CALLS = (
 class Copyist:
     """model(source, tokens): logits of the next token, which is the source's at that place plus the first token.
 
-    source: [B, S], tokens: [B, n], result [B, n, V]. Behind a token that is not the right one another is expected, so
+    source: [B, S], or scores [B, S, V] of which the largest tells the token; tokens: [B, n], result [B, n, V]. Behind a token that is not the right one another is expected, so
     what is fed back matters. `table` [V, V] is largest on its diagonal.
 
     Raises:
@@ -210,6 +218,7 @@ class Copyist:
         asked.calls = getattr(asked, "calls", 0) + 1
         if asked.calls > asked.numel():
             raise RuntimeError(TOO_MANY_CALLS)
+        source = source.argmax(dim=-1) if source.ndim == 3 else source
         V, n = self.table.shape[0], tokens.shape[1]
         place = torch.arange(n, device=source.device) % source.shape[1]
         wanted = (source[:, place] + tokens[:, :1]) % V  # [B, n]
@@ -226,6 +235,7 @@ FUNCTIONS: dict[str, type] = {
         PlaceScaled,
         SmallDecoder,
         Perceptron,
+        HandsBack,
         RowNorm,
         EncoderBlock,
         DecoderBlock,

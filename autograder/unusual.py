@@ -4,6 +4,7 @@ import ast
 import builtins
 import enum
 import importlib
+import inspect
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,10 +92,12 @@ BACKENDS = ("matplotlib.use", "matplotlib.pyplot.switch_backend")
 WRAPS = "functools.wraps"  # elsewhere it reads and sets attributes whose names are texts
 FIELD = "dataclasses.field"  # what is read of it becomes code
 DATACLASS = "dataclasses.dataclass"  # of what is handed to it too
+REDIRECTS = ("contextlib.redirect_stdout", "contextlib.redirect_stderr")  # they set attributes of `sys` by name
 AS_USUAL = {
     WRAPS: "{} other than above a function",
     FIELD: "{} other than in a class",
     DATACLASS: "{} other than above a class",
+    **dict.fromkeys(REDIRECTS, "{} other than in a with statement"),
     **dict.fromkeys(LOADERS, "{} with more than a path"),
     **dict.fromkeys(DATA_LOADERS, "{} with more than a batch size by position"),
     **dict.fromkeys(BACKENDS, "{} with another than a plain name"),
@@ -128,6 +131,7 @@ IN_CHINESE = {
     r"([\w.]+) other than above a function": r"\1 不是寫在函式上方",
     r"([\w.]+) other than in a class": r"\1 不是寫在類別裡",
     r"([\w.]+) other than above a class": r"\1 不是寫在類別上方",
+    r"([\w.]+) other than in a with statement": r"\1 不是寫在 with 敘述裡",
     r"(\w+), an earlier output or input": r"\1，也就是先前的輸出或輸入",
     r"code made from a text": "由文字做成的程式",
     r"code from the file (.+)": r"檔案 \1 裡的程式",
@@ -147,6 +151,7 @@ class Own:
     Attributes:
         words: every name that they give to something: functions, classes, arguments, variables, attributes.
         private: those that begin with "_" and that a class of theirs defines.
+        named: functions, classes, arguments and variables, not attributes.
         known: functions and classes of the cells.
         classes: names that only ever stand for a class of theirs.
         enums: those of `classes` that are enumerations, which make classes when they are called with names.
@@ -158,6 +163,7 @@ class Own:
 
     words: frozenset[str]
     private: frozenset[str]
+    named: frozenset[str]
     known: frozenset[str]
     classes: frozenset[str]
     enums: frozenset[str]
@@ -170,12 +176,13 @@ class Own:
 @lru_cache(maxsize=4)
 def own_names(sources: tuple[str, ...]) -> Own:
     trees = {source: tree for source in sources if (tree := parsed(source)) is not None}
-    words, private, given, classes, handed, known, set_last = (set[str]() for _ in range(7))
+    words, private, named, given, classes, handed, known, set_last = (set[str]() for _ in range(8))
     variables: dict[str, frozenset[str]] = {}
     for source, tree in trees.items():
         variables[source] = frozenset(set_last)
         for node in ast.walk(tree):
             words |= introduced(node)
+            named |= introduced(node) if not isinstance(node, ast.Attribute | ast.Call) else set()
             if isinstance(node, ast.ClassDef):
                 classes.add(node.name)
                 private |= {name for name in defined_by(node) if name.startswith("_")}
@@ -203,7 +210,7 @@ def own_names(sources: tuple[str, ...]) -> Own:
     enums = {kind for kind in classes if with_bases({kind}, trees.values()) & called_so}
     kinds = frozenset(classes - given)
     return Own(
-        frozenset(words), frozenset(private), frozenset(known), kinds, frozenset(enums), frozenset(handed), starts_another(trees.values()),
+        frozenset(words), frozenset(private), frozenset(named), frozenset(known), kinds, frozenset(enums), frozenset(handed), starts_another(trees.values()),
         variables, imports,
     )  # fmt: skip
 
@@ -236,6 +243,7 @@ def introduced(node: ast.AST) -> set[str]:
 
 def handed_about(tree: ast.Module, classes: set[str]) -> Iterator[str]:
     """Classes that code does more with than to make objects and subclasses: `Box.ask(x)`, `[Box]`, `keep.append(ask)`."""
+    started = set(started_with_own_self(tree))
     for node, parent in with_parents(tree):
         if isinstance(node, ast.ClassDef):
             methods = {method.name for method in methods_of(node)}
@@ -251,8 +259,19 @@ def handed_about(tree: ast.Module, classes: set[str]) -> Iterator[str]:
                 or end_of(parent.func) in {"isinstance", "issubclass", *NOTEBOOK_NAMES}
                 or (end_of(parent.func) == "super" and parent.args[0] is node)
             )
+            if id(node) in started:
+                continue
             if not made and not isinstance(parent, ast.ClassDef | ast.arg | ast.FunctionDef | ast.AnnAssign):
                 yield node.id
+
+
+def started_with_own_self(tree: ast.Module) -> Iterator[int]:
+    """By id: `Base` in `Base.__init__(self, …)`, as a class starts the one that it is built upon."""
+    selves = themselves(tree)
+    for call in ast.walk(tree):
+        starts = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
+        if starts and call.args and id(call.args[0]) in selves:  # type: ignore[attr-defined]
+            yield id(call.func.value)  # type: ignore[attr-defined]
 
 
 def asks_itself(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -484,8 +503,8 @@ class Reading:
         method = call
         while not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             method = self.parents[id(method)]
-        starts = isinstance(method, ast.FunctionDef) and method.name == "__init__" and not self.own.starts_another
-        return starts or kind.name not in self.own.handed
+        starts = isinstance(method, ast.FunctionDef) and method.name == "__init__" and not method.decorator_list
+        return (starts and not self.own.starts_another) or kind.name not in self.own.handed
 
     def takes_enum(self, call: ast.Call, node: ast.Name) -> bool:
         """`Kind(1)`, `list(Kind)`, `isinstance(x, Kind)`: a call of it, or of what only looks at its members."""
@@ -628,8 +647,11 @@ class Reading:
     def of_decorators(self, decorators: list[ast.expr]) -> Iterator[Ranked]:
         """A method or a class handed to a function; what stands above a function is code like any other."""
         for decorator in decorators:
-            name = end_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
-            if name not in USUAL_DECORATORS:
+            maker = decorator.func if isinstance(decorator, ast.Call) else decorator
+            name, several = end_of(maker), [last_part(dotted) for dotted in dotted_names(maker, self.meanings)]
+            if name in self.own.named or not USUAL_DECORATORS.issuperset(several):  # only called like a usual one
+                yield Rank.BACK_DOOR, f"@{name}"
+            elif name not in USUAL_DECORATORS:
                 yield Rank.LESS_USUAL, f"@{name or '…'}"
 
     def of_keyword(self, node: ast.keyword, parent: ast.AST) -> Iterator[Ranked]:
@@ -688,6 +710,7 @@ def theirs() -> frozenset[str]:
     kinds = [
         str, list, dict, object, type, BaseException,
         CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType, TracebackType,
+        inspect.Signature, inspect.Parameter, property,
     ]  # fmt: skip
     kinds += [thing for m in modules for thing in list(vars(m).values()) if issubclass(type(thing), type)]
     return frozenset(name for thing in [*modules, *kinds] for name in list(vars(thing)))
@@ -787,6 +810,8 @@ def called_as_usual(dotted: str, call: ast.Call, parent: ast.AST) -> bool:
         return isinstance(parent, ast.AnnAssign)
     if dotted == DATACLASS:
         return isinstance(parent, ast.ClassDef) and call in parent.decorator_list
+    if dotted in REDIRECTS:
+        return isinstance(parent, ast.withitem)
     if dotted in DATA_LOADERS:
         return len(call.args) <= 2 and not any(isinstance(given, ast.Starred) for given in call.args)
     if dotted in BACKENDS:
@@ -861,12 +886,15 @@ def writes_file(call: ast.Call) -> bool:
 
 
 def starts_another(trees: Iterable[ast.Module]) -> bool:
-    """Whether code calls an `__init__` for something else than its own `self`."""
+    """Whether code reads an `__init__` for something else than to start its own `self`."""
     for tree in trees:
         selves = themselves(tree)
-        for call in ast.walk(tree):
-            if isinstance(call, ast.Call) and end_of(call.func) == "__init__" and isinstance(call.func, ast.Attribute):
-                own = id(call.args[0]) in selves if call.args else False
-                if not own and not is_call_of(call.func.value, "super"):
+        for node, parent in with_parents(tree):
+            if isinstance(node, ast.Name | ast.Constant) and "__init__" in (end_of(node), getattr(node, "value", "")):
+                return True
+            if isinstance(node, ast.Attribute) and node.attr == "__init__":
+                call = parent if isinstance(parent, ast.Call) and parent.func is node else None
+                own = call is not None and bool(call.args) and id(call.args[0]) in selves
+                if call is None or not (own or is_call_of(node.value, "super")):
                     return True
     return False

@@ -676,8 +676,8 @@ def greedy_decode(
         row has ended, at most max_new_tokens.
 
     Judged: rows that end at different steps, a row that never ends, one row alone; padding that is not 0; start and end
-    of the same id; rows that write pad_id before they end; a source that is not int64; max_new_tokens = 0; source left
-    unchanged.
+    of the same id; rows that write pad_id before they end; a source that is not int64, or of shape [B, S, d];
+    max_new_tokens = 0; source left unchanged.
     """
     ### BEGIN SOLUTION
     tokens = torch.full((source.shape[0], 1), start_id, device=source.device)

@@ -885,11 +885,11 @@ if minilm is not None:
 #
 # 用手算，$d_k = 2$、$p = 1$：(1, 0) 變成 (0.540, 0.841)。增益為 1 時 norm(3, 4) 是 (0.849, 1.131)；SiLU(1) = 0.731。
 # %% [markdown] lang="en"
-# The check builds your class, compares the names and shapes in `state_dict()` (tables of angles must not be in it), puts other weights in, and runs it. Judged: several groupings, small $x$ with and without another $\varepsilon$, another `rope_base`, one token, gradients for $x$ and every weight.
+# The check builds your class, compares the names and shapes in `state_dict()` (tables of angles must not be in it), puts other weights in, and runs it. Judged: several groupings, small $x$ with and without another $\varepsilon$, another `rope_base`, one token, float64 in and float64 precision out (angles too), gradients for $x$ and every weight.
 #
 # Not allowed here: `F.scaled_dot_product_attention`, `nn.MultiheadAttention` and `nn.Transformer…`. `nn.RMSNorm` and `F.silu` are fine; mind that `nn.RMSNorm` wants its ε.
 # %% [markdown] lang="zh-TW"
-# 檢查會建立你的類別，比對 `state_dict()` 的名稱與形狀（角度表不可以在裡面），換上別的權重再執行。會看：幾種分組、很小的 $x$（有給或沒給另一個 $\varepsilon$）、另一個 `rope_base`、只有一個詞元、對 $x$ 與每個權重的梯度。
+# 檢查會建立你的類別，比對 `state_dict()` 的名稱與形狀（角度表不可以在裡面），換上別的權重再執行。會看：幾種分組、很小的 $x$（有給或沒給另一個 $\varepsilon$）、另一個 `rope_base`、只有一個詞元、輸入是 float64 時結果（連同角度）也要有 float64 的精度、對 $x$ 與每個權重的梯度。
 #
 # 這一題不能用 `F.scaled_dot_product_attention`、`nn.MultiheadAttention` 與 `nn.Transformer…`。`nn.RMSNorm` 和 `F.silu` 可以用；注意 `nn.RMSNorm` 的 ε 要自己給。
 # %% exercise="llama_block"

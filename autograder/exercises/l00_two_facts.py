@@ -397,7 +397,7 @@ exercise(
         ),
         noncontiguous(lambda d: draw_weights_and_rows(d, 3, 5)),
         float64(lambda d: draw_weights_and_rows(d, 5, 2)),
-        gradients(lambda d: draw_weights_and_rows(d, 3, 4)),
+        gradients(draw_signed_weights),  # a weight of 0 has a gradient too
     ],
     mistakes=[
         Mistake(
@@ -479,6 +479,15 @@ exercise(
             both(
                 "You used the sizes of the weights and lost their signs. A negative weight subtracts its row.",
                 "你用的是權重的大小（絕對值），正負號不見了。負的權重會把那一列減掉。",
+            ),
+        ),
+        Mistake(
+            "zero_weights_skipped",
+            lambda x, A: torch.where(x[:, None] != 0, x[:, None] * A, 0.0).sum(dim=0),
+            both(
+                "The values are right, but you leave out the rows whose weight is 0, and no gradient reaches such a weight. "
+                "If it rose from 0, its row would come in: let every row take part.",
+                "數值是對的，但你跳過了權重是 0 的列，梯度就傳不到那些權重。權重從 0 往上加，那一列就會進來：每一列都要參與計算。",
             ),
         ),
         Mistake(
@@ -872,7 +881,7 @@ exercise(
             trap=True,
         ),
         *half_precision(lambda d: draw_ids(d, 7, 4, 5)),
-        noncontiguous(lambda d: draw_ids(d, 6, 3, 4)),
+        noncontiguous(lambda d: draw_ids(d, 6, 3, 2, 4)),
         float64(lambda d: draw_ids(d, 5, 7, 2, 2)),
         gradients(lambda d: draw_ids(d, 8, 3, 6)),
     ],

@@ -49,14 +49,28 @@ def tanh_by_one_exponential(a: Tensor) -> Tensor:
     return (torch.exp(2 * a) - 1) / (torch.exp(2 * a) + 1)
 
 
+def tanh_by_one_fraction(a: Tensor) -> Tensor:
+    """Right values everywhere, also where exp is infinite; but not backwards."""
+    return 1 - 2 / (1 + torch.exp(2 * a))
+
+
 def sigmoid_by_exponentials(a: Tensor) -> Tensor:
     return torch.exp(a) / (1 + torch.exp(a))
+
+
+def sigmoid_by_one_fraction(a: Tensor) -> Tensor:
+    return 1 / (1 + torch.exp(-a))
 
 
 HUGE_TANH = both(
     "Right for small sums, but your tanh divides one huge exponential by another: beyond 88 they are infinite in float32. "
     "torch has a tanh that is safe.",
     "總和小的時候是對的，但你的 tanh 拿兩個巨大的指數相除：float32 超過 88 就是無限大。torch 有現成、安全的 tanh。",
+)
+HUGE_TANH_BACKWARDS = both(
+    "The values are right, but your tanh passes an exponential that is infinite for large sums, and on the way back 0 times "
+    "infinity is NaN. torch has a tanh that is safe.",
+    "數值是對的，但總和很大時，你的 tanh 中途有個指數是無限大，反向傳播時 0 乘以無限大就變成 NaN。torch 有現成、安全的 tanh。",
 )
 
 
@@ -266,7 +280,7 @@ exercise(
             lambda d: draw_step(d, 2, 3, d_in=2, d_h=5),
         ),
         Case("ones", ALL_ONE, lambda d: draw_step(d, 1, d_in=1, d_h=1), 0.5, trap=True),
-        Case("far", FAR_FROM_ZERO, lambda d: draw_far_step(d, 2, 4), trap=True),
+        Case("far", FAR_FROM_ZERO, lambda d: draw_far_step(d, 2, 4), gradients=True, trap=True),
         noncontiguous(lambda d: draw_step(d, 4, d_in=3, d_h=3)),
         float64(lambda d: draw_step(d, 2, d_in=3, d_h=4)),
         gradients(lambda d: draw_step(d, 3, d_in=2, d_h=3)),
@@ -372,6 +386,11 @@ exercise(
             "no_care_for_overflow_above",
             lambda x_t, h_prev, W_X, W_H, b: tanh_by_one_exponential(x_t @ W_X + h_prev @ W_H + b),
             HUGE_TANH,
+        ),
+        Mistake(
+            "no_care_for_overflow_backwards",
+            lambda x_t, h_prev, W_X, W_H, b: tanh_by_one_fraction(x_t @ W_X + h_prev @ W_H + b),
+            HUGE_TANH_BACKWARDS,
         ),
     ],
     hints=[
@@ -915,7 +934,7 @@ exercise(
             "deep_batch", both("two leading dimensions", "前面有兩個維度"), lambda d: draw_lstm(d, 2, 3, d_in=5, d_h=3)
         ),
         Case("ones", ALL_ONE, lambda d: draw_lstm(d, 1, d_in=1, d_h=1), 0.5, trap=True),
-        Case("far", FAR_FROM_ZERO, draw_far_lstm, trap=True),
+        Case("far", FAR_FROM_ZERO, draw_far_lstm, gradients=True, trap=True),
         noncontiguous(lambda d: draw_lstm(d, 3, d_in=2, d_h=4)),
         float64(lambda d: draw_lstm(d, 2, d_in=3, d_h=3)),
         gradients(lambda d: draw_lstm(d, 2, d_in=3, d_h=2)),
@@ -1076,6 +1095,21 @@ exercise(
             "no_care_for_overflow_above",
             lstm(candidate=tanh_by_one_exponential, squash=tanh_by_one_exponential),
             HUGE_TANH,
+        ),
+        Mistake(
+            "no_care_for_overflow_backwards",
+            lstm(candidate=tanh_by_one_fraction, squash=tanh_by_one_fraction),
+            HUGE_TANH_BACKWARDS,
+        ),
+        Mistake(
+            "sigmoid_overflows_backwards",
+            lstm(gate=sigmoid_by_one_fraction),
+            both(
+                "The values are right, but where a gate is shut your logistic function passes an infinite exponential, and on "
+                "the way back 0 times infinity is NaN. torch has one that is safe.",
+                "數值是對的，但閘門關上時，你的 logistic 函數中途有個指數是無限大，反向傳播時 0 乘以無限大就變成 NaN。"
+                "torch 有現成、安全的。",
+            ),
         ),
         Mistake(
             "sigmoid_overflows",

@@ -329,6 +329,13 @@ exercise(
             0.5,
             trap=True,
         ),
+        Case(
+            "one_key",
+            both("a single key: M = 1", "只有一個鍵：M = 1"),
+            lambda d: draw_lookup(d, 1, 3, 4),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: draw_lookup(d, 3, 5, 4)),
         float64(lambda d: draw_lookup(d, 6, 4, 5)),
         gradients(lambda d: draw_lookup(d, 5, 3, 2)),
@@ -400,6 +407,15 @@ exercise(
             both(
                 "Your weights are positive but do not sum to 1: something has to be divided by.",
                 "權重是正數了，但加起來不是 1：還要除以某個東西。",
+            ),
+        ),
+        Mistake(
+            "squeezed_scores",
+            lambda q, K, V: torch.softmax((K @ q[:, None]).squeeze(), dim=0) @ V,
+            both(
+                "With a single key your scores lose their axis: squeeze takes away every axis of length 1. One score is still "
+                "a vector.",
+                "只有一個鍵的時候，你的分數少了軸：squeeze 會拿掉每個長度為 1 的軸。只有一個分數，也還是向量。",
             ),
         ),
         Mistake(

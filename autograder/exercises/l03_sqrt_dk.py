@@ -1007,6 +1007,15 @@ def used(weights: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     return weights @ v, weights
 
 
+def exponentials_of_open_chosen(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """The softmax with hidden exponentials put aside after they were taken."""
+    if mask is None:
+        return torch.softmax(scores, dim=-1)
+    top = scores.masked_fill(~mask, -math.inf).amax(dim=-1, keepdim=True)
+    e = torch.where(mask, torch.exp(scores - top.masked_fill(top.isinf(), 0.0)), 0.0)
+    return e / e.sum(dim=-1, keepdim=True).masked_fill(~mask.any(dim=-1, keepdim=True), 1.0)
+
+
 def filled(scores: Tensor, mask: Tensor | None, value: float) -> Tensor:
     return scores if mask is None else scores.masked_fill(~mask, value)
 
@@ -1052,6 +1061,15 @@ def draw_huge_scores(draw: Draw) -> tuple[Tensor, ...]:
     mask[3] &= far
     order = draw.permutation(7)
     return q, k[order], v[order], mask[:, order]
+
+
+def draw_hidden_far_above(draw: Draw) -> tuple[Tensor, ...]:
+    """Open keys score a few units, hidden ones 800, whose exponential is infinite in float64 too."""
+    q, k, v = draw_attention(draw, 3, 5, 4, 2)
+    hidden = torch.tensor([True, False, False, True, False])[draw.permutation(5)]
+    q[:, 0] = 20.0
+    k[:, 0] = torch.where(hidden, 80.0, 0.1 * k[:, 0])
+    return q, k, v, (~hidden).repeat(3, 1)
 
 
 exercise(
@@ -1116,8 +1134,8 @@ exercise(
         *half_precision(lambda d: (*draw_attention(d, 4, 6, 5, 3, 2), d.mask(4, 6)), 0.75),
         Case(
             "float16_no_mask",
-            both("half precision: float16, no mask", "半精度：float16，沒有遮罩"),
-            lambda d: draw_attention(d, 5, 4, 6, 3, 2),
+            both("half precision: float16, a temperature, no mask", "半精度：float16，有溫度，沒有遮罩"),
+            lambda d: (draw_attention(d, 5, 4, 6, 3, 2), {"temperature": 1.5}),
             0.5,
             torch.float16,
             trap=True,
@@ -1138,12 +1156,24 @@ exercise(
             trap=True,
         ),
         float64(lambda d: draw_attention(d, 4, 5, 3, 6, 2), 0.5),
-        noncontiguous(lambda d: draw_attention(d, 3, 4, 5, 2, 2), 0.75),
+        noncontiguous(lambda d: draw_attention(d, 3, 4, 5, 2, 2, 3), 0.75),
         gradients(lambda d: (*draw_attention(d, 3, 5, 4, 2, 2), d.mask(3, 5), 1.5)),
         Case(
             "masked_row_gradients",
             both("finite gradients with a fully masked row", "有整列被遮住時，梯度也要是有限值"),
             draw_masked_row,
+            gradients=True,
+            trap=True,
+        ),
+        Case(
+            "hidden_far_above_gradients",
+            both(
+                "finite gradients where hidden keys score 800 (float64)",
+                "被遮住的鍵分數約 800 時，梯度也要是有限值（float64）",
+            ),
+            draw_hidden_far_above,
+            0.5,
+            torch.float64,
             gradients=True,
             trap=True,
         ),
@@ -1341,6 +1371,18 @@ exercise(
                 "The values are right, but the NaN is only painted over: backwards it is still there and spoils the "
                 "gradients. Do not let it arise.",
                 "數值是對的，但 NaN 只是被蓋掉：反向傳播時它還在，梯度就壞了。不要讓它出現。",
+            ),
+        ),
+        Mistake(
+            "hidden_exponentials_dropped",
+            lambda q, k, v, mask=None, temperature=1.0: used(
+                exponentials_of_open_chosen(scaled_scores(q, k, temperature), mask), v
+            ),
+            both(
+                "The values are right, but you take the exponentials of hidden scores too and drop them afterwards. Far above "
+                "the open ones such an exponential is infinite, and on the way back 0 times infinity is NaN. Hide before.",
+                "數值是對的，但你連被遮住的分數也取了指數，之後才丟掉。這種分數若遠高於看得到的，指數就是無限大，"
+                "反向傳播時 0 乘以無限大變成 NaN。要先遮再取指數。",
             ),
         ),
         Mistake(

@@ -14,7 +14,7 @@ from torch import Tensor
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.forbidden import NORMS
 from autograder.exercises.shared import float64, gradients, half_precision, noncontiguous
-from autograder.functions import Equivariant, Perceptron, RowNorm
+from autograder.functions import Equivariant, HandsBack, Perceptron, RowNorm
 from autograder.text import both
 from course_lib.norms import dynamic_tanh, layer_norm, rms_norm
 
@@ -506,6 +506,20 @@ def added_in_place(x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
     return x
 
 
+def added_to_the_result(x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    y = sublayer(x)
+    y += x
+    return y
+
+
+HANDED_BACK = both("the sublayer hands back x itself", "子層把 x 原封不動地回傳")
+WRITES_INTO_THE_RESULT = both(
+    "The values are right, but += writes into what the sublayer handed back. That may be x itself (Dropout does so outside "
+    "training), and then x changes.",
+    "數值是對的，但 += 會寫進子層回傳的張量。那可能就是 x 本身（不在訓練時，Dropout 就會這樣），於是 x 被改掉了。",
+)
+
+
 exercise(
     name="residual",
     lesson=LESSON,
@@ -534,6 +548,7 @@ exercise(
             0.5,
             trap=True,
         ),
+        Case("handed_back", HANDED_BACK, lambda d: (d.normal(2, 3), HandsBack()), 0.5, trap=True),
         noncontiguous(lambda d: draw_residual(d, 3, 4)),
         float64(lambda d: draw_residual(d, 2, 3, 4)),
         gradients(lambda d: draw_residual(d, 3, 5)),
@@ -579,6 +594,7 @@ exercise(
                 "數值是對的，但 x 本身被改掉了：+= 會寫進傳進來的那個張量。",
             ),
         ),
+        Mistake("adds_to_the_result_in_place", added_to_the_result, WRITES_INTO_THE_RESULT),
         Mistake(
             "skip_detached",
             lambda x, sublayer: x.detach() + sublayer(x),
@@ -1808,6 +1824,13 @@ exercise(
             0.5,
             trap=True,
         ),
+        Case(
+            "handed_back",
+            HANDED_BACK,
+            lambda d: (d.normal(3, 4), HandsBack(), RowNorm(*scale_and_shift(d, 4))),
+            0.5,
+            trap=True,
+        ),
         noncontiguous(lambda d: (*draw_sublayer(d, 3, 4), "post")),
         float64(lambda d: (*draw_sublayer(d, 2, 3, 4), "pre")),
         gradients(lambda d: (*draw_sublayer(d, 4, 3), "pre")),
@@ -1917,6 +1940,14 @@ exercise(
             "norm_missing",
             placed(lambda x, sublayer, norm: x + sublayer(x), lambda x, sublayer, norm: x + sublayer(x)),
             both("The norm is missing.", "少了正規化。"),
+        ),
+        Mistake(
+            "adds_to_the_result_in_place",
+            placed(
+                lambda x, sublayer, norm: norm(added_to_the_result(x, sublayer)),
+                lambda x, sublayer, norm: x + sublayer(norm(x)),
+            ),
+            WRITES_INTO_THE_RESULT,
         ),
         Mistake(
             "skip_detached",

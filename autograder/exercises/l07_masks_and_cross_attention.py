@@ -413,6 +413,18 @@ def shared_out(e: Tensor, mask: Tensor) -> Tensor:
     return e / e.sum(dim=-1, keepdim=True).masked_fill(~mask.any(dim=-1, keepdim=True), 1.0)
 
 
+def under_one_maximum(scores: Tensor, mask: Tensor) -> Tensor:
+    """Exponentials against the largest of all visible scores instead of each row's own."""
+    hidden = scores.masked_fill(~mask, -math.inf)
+    return torch.exp(hidden - hidden.max())
+
+
+def hidden_exponentials_dropped(scores: Tensor, mask: Tensor) -> Tensor:
+    """The hidden exponentials are put aside only after they were taken."""
+    top = scores.masked_fill(~mask, -math.inf).amax(dim=-1, keepdim=True)
+    return shared_out(torch.where(mask, torch.exp(scores - top.masked_fill(top.isinf(), 0.0)), 0.0), mask)
+
+
 def painted_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """−inf is added, and NaN painted over: right values, NaN on the way back."""
     bias = torch.zeros((), dtype=scores.dtype).expand(scores.shape).masked_fill(~mask, -math.inf)
@@ -485,6 +497,10 @@ ZERO_TIMES_INFINITY = both(
     "hidden places only.",
     "到處都是 NaN：你用遮罩去乘 −inf，沒遮住的地方就是 0 乘以無限大。−inf 只能放在被遮住的地方。",
 )
+ONE_MAXIMUM = both(
+    "You measure all rows against one maximum. In a row that lies far below it every exponential is 0: each row needs its own.",
+    "你讓所有的列都減同一個最大值。離它很遠的列，每個指數都變成 0：每一列要用自己的最大值。",
+)
 EMPTY_ROW_LABEL = both("a row with nothing visible", "有一列什麼都看不到")
 FLOOR_IS_ZERO = both(
     "In float16, and only there, a row with nothing visible gives NaN. You keep its sum from 0 by a number like 1e-9, and "
@@ -529,6 +545,7 @@ exercise(
             draw_huge_scores,
             1.5,
             torch.float64,
+            gradients=True,
             trap=True,
         ),
         Case("hundreds", both("scores near ±100", "分數約 ±100"), draw_hundreds, trap=True),
@@ -681,6 +698,29 @@ exercise(
                 "Where a hidden score is the largest of its row by far, your visible weights are all 0: the hidden one "
                 "took part in the maximum or in the softmax before it was taken away.",
                 "被遮住的分數遠大於同列其他分數時，看得到的權重全變成 0：它被拿掉之前，已經參與了最大值或 softmax。",
+            ),
+        ),
+        Mistake(
+            "one_maximum_for_all",
+            lambda scores, mask: shared_out(under_one_maximum(scores, mask), mask),
+            ONE_MAXIMUM,
+        ),
+        Mistake(
+            "one_maximum_for_all_with_a_floor",
+            lambda scores, mask: (
+                under_one_maximum(scores, mask)
+                / under_one_maximum(scores, mask).sum(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).tiny)
+            ),
+            ONE_MAXIMUM,
+        ),
+        Mistake(
+            "hidden_exponentials_dropped",
+            hidden_exponentials_dropped,
+            both(
+                "The values are right, but you take the exponentials of hidden scores too and drop them afterwards. Far above "
+                "the visible ones such an exponential is infinite, and on the way back 0 times infinity is NaN. Hide before.",
+                "數值是對的，但你連被遮住的分數也取了指數，之後才丟掉。這種分數若遠高於看得到的，指數就是無限大，"
+                "反向傳播時 0 乘以無限大變成 NaN。要先遮再取指數。",
             ),
         ),
         Mistake("small_floor_under_the_sum", small_floor_under_the_sum, FLOOR_IS_ZERO),
@@ -842,9 +882,9 @@ def without_self(q: Tensor, k: Tensor, key_mask: Tensor | None, is_causal: bool)
 Attention = tuple[Any, ...]
 
 
-def draw_heads(draw: Draw, N: int, M: int, std: float = 1.3) -> tuple[Tensor, Tensor, Tensor]:
-    """Two sentences, three heads, d_k = 4, d_v = 6; scores far enough from 0 for a missing scale to show."""
-    return draw.normal(2, 3, N, 4, std=std), draw.normal(2, 3, M, 4, std=std), draw.normal(2, 3, M, 6)
+def draw_heads(draw: Draw, N: int, M: int, d_k: int = 4) -> tuple[Tensor, Tensor, Tensor]:
+    """Two sentences, three heads, d_v = 6; scores far enough from 0 for a missing scale to show."""
+    return draw.normal(2, 3, N, d_k, std=1.3), draw.normal(2, 3, M, d_k, std=1.3), draw.normal(2, 3, M, 6)
 
 
 def draw_left_padded(draw: Draw) -> Attention:
@@ -859,12 +899,12 @@ def draw_all_padding(draw: Draw) -> Attention:
     return *draw_heads(draw, 4, 5), key_mask
 
 
-def draw_right_padded(draw: Draw, N: int, M: int) -> Attention:
+def draw_right_padded(draw: Draw, N: int, M: int, d_k: int = 4) -> Attention:
     """One sentence padded on the right, the other inside: something that causality alone does not hide."""
     key_mask = torch.ones(2, M, dtype=torch.bool)
     key_mask[0, M - 2 :] = False
     key_mask[1, draw.integer(1, M - 3)] = False
-    return *draw_heads(draw, N, M), key_mask
+    return *draw_heads(draw, N, M, d_k), key_mask
 
 
 exercise(
@@ -878,7 +918,7 @@ exercise(
     results=("output", "weights"),
     forbidden=ATTENTION,
     cases=[
-        Case("no_mask", both("no mask at all", "完全沒有遮罩"), lambda d: draw_heads(d, 3, 5), 2),
+        Case("no_mask", both("no mask at all", "完全沒有遮罩"), lambda d: draw_heads(d, 3, 5, 7), 2),
         Case("key_mask", both("a key mask, N ≠ M", "有 key_mask，N ≠ M"), lambda d: draw_right_padded(d, 4, 6), 2),
         Case(
             "square_key_mask",
@@ -937,7 +977,7 @@ exercise(
             trap=True,
         ),
         smallest(lambda d: (d.normal(1, 1, 1, 1), d.normal(1, 1, 1, 1), d.normal(1, 1, 1, 1))),
-        float64(lambda d: draw_right_padded(d, 3, 5), 0.75),
+        float64(lambda d: draw_right_padded(d, 3, 5, 3), 0.75),  # √4 would be exact in any precision
         noncontiguous(lambda d: (*draw_right_padded(d, 4, 5), True), 0.75),
         gradients(lambda d: (*draw_right_padded(d, 4, 5), True)),
         Case(

@@ -1738,6 +1738,13 @@ def end_as_padding(
     return torch.cat([tokens[:, :1], tokens[:, 1:].masked_fill(tokens[:, 1:] == end_id, pad_id)], dim=1)
 
 
+def two_axes_expected(
+    model: Any, source: Tensor, start_id: int, end_id: int, max_new_tokens: int, pad_id: int = 0
+) -> Tensor:
+    _, _ = source.shape
+    return decoded(model, source, start_id, end_id, max_new_tokens, pad_id)
+
+
 def draw_decoding(
     draw: Draw, ends: list[int], max_new_tokens: int, start_id: int = 1, end_id: int = 2, pad_id: int = 0, V: int = 11
 ) -> tuple[Any, ...]:
@@ -1768,6 +1775,12 @@ def draw_padding_written(draw: Draw) -> tuple[Any, ...]:
 def draw_int32_source(draw: Draw) -> tuple[Any, ...]:
     model, source, *rest, _ = draw_decoding(draw, [4, 2], 6)
     return model, source.int(), *rest
+
+
+def draw_source_of_scores(draw: Draw) -> tuple[Any, ...]:
+    """A source with a third axis: for each place a row that is largest at its token."""
+    model, source, *rest, _ = draw_decoding(draw, [3, 5], 7)
+    return model, torch.eye(11, dtype=draw.dtype)[source], *rest
 
 
 def draw_pad_by_name(draw: Draw) -> tuple[Any, ...]:
@@ -1820,6 +1833,13 @@ exercise(
             "int32_source",
             both("a source that is not int64; the result still is", "source 不是 int64，結果仍然是"),
             draw_int32_source,
+            0.5,
+            trap=True,
+        ),
+        Case(
+            "source_of_scores",
+            both("a source of shape [B, S, d], not [B, S]", "source 的形狀是 [B, S, d]，不是 [B, S]"),
+            draw_source_of_scores,
             0.5,
             trap=True,
         ),
@@ -1909,6 +1929,15 @@ exercise(
             both(
                 "A row that does not end gets one token too many: count the new columns, without the start.",
                 "沒有結束的列多寫了一個詞元：要數的是新增的行（column），開頭不算。",
+            ),
+        ),
+        Mistake(
+            "two_axes_expected",
+            two_axes_expected,
+            both(
+                "You unpack the source's shape into two sizes, so your function stops where it has a third axis. All that is "
+                "promised of the source is its B rows; the rest concerns the model alone.",
+                "你把 source 的形狀拆成兩個數，多一個軸就停了。題目只保證 source 有 B 列，其餘是模型的事。",
             ),
         ),
         Mistake(

@@ -697,6 +697,7 @@ def forward_with(
             S = S.masked_fill(hidden, hidden_score)
         new = torch.maximum(m, unmasked_max if slip == "max_before_mask" else S.amax(dim=-1))
         new = torch.zeros_like(new) if slip == "no_max_subtraction" else new
+        new = torch.maximum(m, S.max()) if slip == "one_maximum_for_all" else new
         shift = new if slip == "nan_where_nothing_is_seen" else new.masked_fill(new.isneginf(), 0.0)
         P = torch.exp(S - shift.unsqueeze(-1))
         correction = torch.exp(m - shift)
@@ -835,7 +836,7 @@ exercise(
         ),
         *half_precision(lambda d: (*draw_qkv(d, 2, 2, 5, 7, 4, 3), 3)),
         noncontiguous(lambda d: (*draw_qkv(d, 2, 2, 5, 7, 4, 3), 3), 0.5),
-        float64(lambda d: (*draw_qkv(d, 1, 2, 5, 7, 4, 3), 3), 0.5),
+        float64(lambda d: (*draw_qkv(d, 1, 2, 5, 7, 3, 4), 3), 0.5),  # √4 would be exact in any precision
     ],
     mistakes=[
         forward_mistake(
@@ -938,6 +939,12 @@ exercise(
             "excludes_self",
             "A causal query sees everything up to its own place, its own key included.",
             "因果的查詢看得到自己位置為止的一切，包括自己那個鍵。",
+        ),
+        forward_mistake(
+            "one_maximum_for_all",
+            "You measure all queries against one maximum of the tile. Where a row of scores lies far below it, every "
+            "exponential is 0: each query needs its own maximum.",
+            "你讓所有的查詢都減同一個最大值（整個區塊的）。某一列的分數若遠低於它，指數就全變成 0：每個查詢要用自己的最大值。",
         ),
         forward_mistake(
             "max_before_mask",
@@ -1248,7 +1255,7 @@ exercise(
         ),
         *half_precision(lambda d: with_forward(d, *draw_qkv(d, 2, 2, 5, 7, 4, 3), 3)),
         noncontiguous(lambda d: with_forward(d, *draw_qkv(d, 2, 2, 5, 7, 4, 3), 3), 0.5),
-        float64(lambda d: with_forward(d, *draw_qkv(d, 1, 2, 5, 7, 4, 3), 3, True), 0.5),
+        float64(lambda d: with_forward(d, *draw_qkv(d, 1, 2, 5, 7, 3, 4), 3, True), 0.5),
     ],
     mistakes=[
         backward_mistake(

@@ -1214,8 +1214,24 @@ exercise(
             raises="ValueError",
             trap=True,
         ),
+        Case(
+            "capitals",
+            both("a name in capitals: ValueError", "大寫的名稱：ValueError"),
+            lambda d: (d.choice("BERT", "GPT", "T5"), 3, 2),
+            0.5,
+            raises="ValueError",
+            trap=True,
+        ),
     ],
     mistakes=[
+        Mistake(
+            "capitals_accepted",
+            lambda family, n_source, n_target, device=None: families()(family.lower(), n_source, n_target),
+            both(
+                "You accept names in capitals as well. There are three names, all in small letters; any other is a ValueError.",
+                "你連大寫的名稱也接受。名稱只有三個，都是小寫；其他一律 ValueError。",
+            ),
+        ),
         Mistake(
             "bert_and_gpt_swapped",
             families(bert=causal, gpt=full),

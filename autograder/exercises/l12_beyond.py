@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.forbidden import ATTENTION, CONVOLUTIONS, PATCHES, WAYS_OUT_OF_TORCH
-from autograder.exercises.shared import float64, gradients, noncontiguous
+from autograder.exercises.shared import float64, gradients, noncontiguous, smallest
 from autograder.functions import EncoderBlock
 from autograder.text import both
 
@@ -600,7 +600,7 @@ exercise(
         Case(
             "first",
             both("the first token: state is None", "第一個詞元：state 是 None"),
-            lambda d: (None, *draw_token(d, 4, 3)),
+            lambda d: (None, *draw_token(d, 4, 5)),
             2,
         ),
         Case("later", both("a later token", "後面的詞元"), lambda d: draw_step(d, 4, 3), 3),
@@ -798,6 +798,16 @@ def all_states(x: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor | None 
     return right_scan(x, a, b, c, state)[0], torch.stack(states, dim=1)
 
 
+def squeezed_scan(x: Tensor, a: Tensor, b: Tensor, c: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Reads with a product of matrices, and takes away more axes than that has put in."""
+    h = torch.zeros_like(a).expand(len(x), *a.shape) if state is None else state
+    y = []
+    for x_t in x.unbind(1):
+        h = a * h + b * x_t.unsqueeze(-1)
+        y.append((h.unsqueeze(-2) @ c.unsqueeze(-1)).squeeze())
+    return torch.stack(y, dim=1), h
+
+
 def by_powers(powers_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
     """h_t = aᵗ (a h_{−1} + Σ_j b x_j a^{−j}): a running sum, if only a⁻ʲ stayed finite."""
 
@@ -873,6 +883,7 @@ exercise(
             0.5,
             trap=True,
         ),
+        smallest(lambda d: (d.normal(1, 1, 1), d.uniform(0.3, 0.95, 1, 1), d.normal(1, 1), d.normal(1, 1))),
         noncontiguous(lambda d: draw_scan(d, 3, 4, 2), 0.75),
         float64(lambda d: draw_scan(d, 6, 2, 3, negative=True), 0.75),
         gradients(draw_zero_for_gradients),
@@ -934,6 +945,14 @@ exercise(
                 "Right where a is positive. A negative a lets a state change its sign at every step; yours has lost the "
                 "sign.",
                 "a 是正的時候是對的。a 是負的時候，狀態每一步都會變號；你的符號不見了。",
+            ),
+        ),
+        Mistake(
+            "squeezed",
+            squeezed_scan,
+            both(
+                "Where B or D is 1, your y loses that axis: squeeze without an axis takes away every axis of length 1.",
+                "B 或 D 是 1 的時候，你的 y 少了那個軸：squeeze 不指定軸，就會拿掉每個長度為 1 的軸。",
             ),
         ),
         Mistake(

@@ -547,7 +547,7 @@ CLASS = [
         answers={"scaled_dot_product_attention": "mask_inverted"},
         failed={"scaled_dot_product_attention": (
             "pair_mask", "padding_mask", "temperature", "masked_row", "huge_scores", "equal_scores", "float16", "bfloat16",
-            "float16_masked_row", "gradients", "masked_row_gradients",
+            "float16_masked_row", "gradients", "masked_row_gradients", "hidden_far_above_gradients",
         )},
         mistakes={"scaled_dot_product_attention": "mask_inverted"},
     ),

@@ -378,6 +378,21 @@ def attended_linearly_in_float32(q, k, v, is_causal=False):
     return (f_q @ (f_k.mT @ v_32) / (f_q @ f_k.sum(dim=-2).unsqueeze(-1))).to(v.dtype)
 
 
+def normed_with_an_epsilon_of_its_own(x, gamma, beta, eps=1e-5):
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    variance, mean = torch.var_mean(wide, dim=-1, correction=0, keepdim=True)
+    return ((wide - mean) / (variance + 1e-5).sqrt() * gamma + beta).to(x.dtype)
+
+
+def attention_over_viewed_heads(q, k, v, mask=None, temperature=1.0):
+    output, weights = attention(*(x.view(-1, *x.shape[-2:]).view(x.shape) for x in (q, k, v)), mask, temperature)
+    return output, weights
+
+
+def embed_viewed_ids(ids, W_E):
+    return W_E[ids.view(-1)].view(*ids.shape, -1)
+
+
 # Wrong answers, the mistake that names each (None: no known one, so no name), and a case that must fail.
 WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
     ("digit_periods", digits_while_positive, "zero_has_no_digits", "zero"),
@@ -388,6 +403,7 @@ WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
     ("softmax", softmax_by_clamped_differences, None, "minus_infinity"),
     ("softmax", softmax_of_positive_axes, "always_first_axis", "negative_dim"),
     ("embed", embed_by_guessed_vocabulary, "one_hot_of_seen_ids", "batch"),
+    ("embed", embed_viewed_ids, None, "noncontiguous"),
     ("rnn_neuron", neuron_by_row_products, "rows_of_both", "two_and_two"),
     ("rnn_sequence", sequence_by_view, None, "noncontiguous"),
     ("rnn_sequence", sequence_from_the_first_reading, None, "square"),
@@ -417,6 +433,8 @@ WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
         "temperature_only_with_mask",
         "no_mask_temperature",
     ),
+    ("scaled_dot_product_attention", attention_over_viewed_heads, None, "noncontiguous"),
+    ("layer_norm", normed_with_an_epsilon_of_its_own, "eps_ignored", "large_eps"),
     ("scaled_dot_product_attention", attention_in_float32_unless_masked, None, "float64"),
     ("scaled_dot_product_attention", attention_in_float32_unless_masked, None, "float16_no_mask"),
     ("scaled_dot_product_attention", attention_with_even_rows_zeroed, None, "equal_scores"),

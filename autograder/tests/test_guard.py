@@ -1474,6 +1474,17 @@ print(judge("entropy", lambda p: -torch.special.xlogy(p, p).sum(-1)).points)
         ("way._stream = 'modules'\nway._stream", "_stream"),
         ("class Keeper:\n    def __init__(self):\n        self._stream = 0\ndef set(way):\n    way._stream = 1", "_stream"),
         ("class Keeper:\n    def look(self):\n        self._stream = 1\nKeeper.look(way)", "_stream"),
+        ("class K:\n    def f(self, w):\n        self._x = 0\n        match w:\n            case self:\n                self._stream = 1", "_stream"),
+        ("class K:\n    def __init__(self, n, v): setattr(self, n, v)\nbegin = K.__init__", "setattr"),
+        ("class K:\n    def __init__(self, n, v): setattr(self, n, v)\nbegin = getattr(K, '__init__')", "setattr"),
+        ("class K:\n    def __init__(self, n, v): setattr(self, n, v)\n    begin = __init__", "setattr"),
+        ("class K:\n    @classmethod\n    def __init__(cls, n, v): setattr(cls, n, v)", "setattr"),
+        ("def cache(f): return f\nclass K:\n    @cache\n    def f(self): pass", "@cache"),
+        ("from heapq import heappush as cache\nclass K:\n    @cache\n    def f(self): pass", "@cache"),
+        ("def unique(kind): return kind\n@unique\nclass K:\n    pass", "@unique"),
+        ("from inspect import signature\nsignature(f).return_annotation", "return_annotation"),
+        ("from contextlib import redirect_stdout\nway = redirect_stdout(out)", "contextlib.redirect_stdout other than in a with statement"),
+        ("import contextlib\nways = [contextlib.redirect_stderr]", "contextlib.redirect_stderr as a value"),
         ("from dataclasses import dataclass\nMade = dataclass(eq=False)(torch.Tensor)", "dataclasses.dataclass other than above a class"),
         ("from dataclasses import dataclass\nmake = dataclass\nmake(torch.Tensor)", "dataclass as a value"),
     ],
@@ -1486,6 +1497,9 @@ def test_what_a_class_defines_is_its_own() -> None:
     cell = """
 from dataclasses import dataclass
 import dataclasses
+import functools
+import io
+from contextlib import redirect_stdout
 @dataclass
 class Cache:
     _kept: int = 0
@@ -1496,7 +1510,17 @@ class Other:
     x: int
     def size(self):
         return len(self._rows) + self._kept
+    @functools.lru_cache
+    def shown(self):
+        with redirect_stdout(io.StringIO()) as out:
+            print(self)
+        return out
 class Larger(Cache):
+    def __init__(self):
+        super().__init__()
+        Cache.__init__(self)
+        setattr(self, "rows_1", 0)
+    @torch.no_grad()
     def more(self):
         return self._rows * 2
 """
