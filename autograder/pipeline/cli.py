@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 ERROR_LOG = "error.log"
+NO_FILES = {ERROR_LOG, "lost+found", "Icon\r"}  # what this program, a new disk and macOS leave in a folder
 NOT_RUN, REFUSED, STOPPED = 1, 2, 130  # exit codes
 WITHOUT_WALL = (
     "--sandbox process runs the code of every submission as you: it can read and delete your files, read the answers of the "
@@ -318,11 +319,22 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
         print(
             f"{waiting} × a written answer waits for your points: until then the grade is left empty in {out / 'lms'}"
         )
+    if about.roster is not None and (unnumbered := about.roster.unnumbered):
+        names = ", ".join(map(printable, unnumbered[:3])) + (", …" if len(unnumbered) > 3 else "")
+        print(
+            f"{counted(len(unnumbered), 'name')} without a student number on the list of the class ({names}): "
+            "who has no other id there is left out"
+        )
     students, rows = about.students(records), len(records) + len(about.missing)
     screen.print(f"{counted(students, 'student')}, {counted(rows, 'row')}, written to {out}:")
     for name, what in WRITTEN.items():
         if (out / name).exists():
             print(f"  {out / name}  {what}")
+
+
+def printable(text: str) -> str:
+    """Names that others chose, on one line and without what steers a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def counted(count: int, thing: str) -> str:
@@ -367,15 +379,24 @@ def refuse_no_pile(path: Path) -> None:
 
 
 def refuse_no_place(out: Path, submissions: Path) -> None:
-    """Say where grades cannot lie: among other files, or where a later run would take them for submissions."""
+    """Say where grades cannot lie: among other files, or where a later run would take them for submissions.
+
+    Only where OUT lies is beyond doubt. What lies in the pile students choose, so nothing in it stops a run.
+    """
+    from autograder.pipeline.pile import is_litter
+
     if out.resolve().is_relative_to(submissions.resolve()):
         refuse(f"{out} lies in the folder of the submissions, and so its files would be graded: name another OUT")
-    if submissions.is_dir():
-        for found in submissions.rglob("files.json"):
-            if holds_grades(found.parent):
-                refuse(f"{found.parent} holds grades, which would be graded: move that folder out of {submissions}")
+    if found := like_grades(submissions):
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        print(
+            f"warning: {printable(str(found[0]))}{more} looks like a folder of grades: its files are taken for submissions. "
+            "If it is yours and no student's, move it out and grade again.",
+            file=sys.stderr,
+        )
     if out.is_dir() and not holds_grades(out):
-        foreign = sorted(path.name for path in out.iterdir() if path.name[0] != "." and path.name != ERROR_LOG)
+        names = [path.name for path in out.iterdir() if path.name[0] != "." and path.name not in NO_FILES]
+        foreign = sorted(name for name in names if not is_litter([name]) and not is_list(name))
         if foreign:
             listed = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")
             refuse(f"{out} holds something else ({listed}): name a new folder for the grades")
@@ -384,6 +405,17 @@ def refuse_no_place(out: Path, submissions: Path) -> None:
 def holds_grades(folder: Path) -> bool:
     """Whether a run of `grade` has begun in a folder: what it writes first stays there."""
     return (folder / "lock").is_file()
+
+
+def like_grades(submissions: Path) -> list[Path]:
+    """The folders of a pile that look as if a run of `grade` had written them; nothing where it is a zip."""
+    found = [Path(folder) for folder, _, names in os.walk(submissions) if {"files.json", "lock"} <= {*names}]
+    return sorted(found)
+
+
+def is_list(name: str) -> bool:
+    """Whether a file may be the list of the class, put where its grades will lie; tables that `grade` writes are none."""
+    return name.lower().endswith(".csv") and name.lower() not in WRITTEN
 
 
 def expected() -> tuple[type[Exception], ...]:

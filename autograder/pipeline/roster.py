@@ -14,7 +14,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -102,6 +102,7 @@ class Roster:
         kind: "moodle", "canvas" or "plain"; "several" where files are joined.
         head, rows: the file as it came.
         joined: the files that this class is joined from.
+        unnumbered: the names that have something there which is no number; without another id they are no members.
     """
 
     kind: str
@@ -109,6 +110,7 @@ class Roster:
     rows: tuple[tuple[str, ...], ...]
     members: tuple[Member, ...]
     joined: tuple["Roster", ...] = ()
+    unnumbered: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple["Roster", ...]:
@@ -353,7 +355,8 @@ def joined(rosters: Sequence[Roster]) -> Roster:
         own = platform_ids.pop() if len(platform_ids) == 1 else ""
         ids = frozenset().union(*(member.ids for member in same))
         members.append(Member(own, same[0].number, same[0].name, ids, i))
-    return Roster("several", (), (), tuple(members), tuple(rosters))
+    unnumbered = dict.fromkeys(name for roster in rosters for name in roster.unnumbered)
+    return Roster("several", (), (), tuple(members), tuple(rosters), tuple(unnumbered))
 
 
 def parse(data: bytes, name: str) -> Roster:
@@ -373,30 +376,61 @@ def parse(data: bytes, name: str) -> Roster:
     name_column = next((columns[heading] for heading in NAMES if heading in columns), None)
     if kind == "plain" and not numbers + others:
         raise RosterError(f"{name} has no column of student ids: call one of them student_id or 學號")
+    labels = [cell(row, name_column) if name_column is not None else " ".join(names_in(row, columns)) for row in rows]
+    no_number = no_numbers(rows, numbers, labels)
     members: dict[tuple[str, str], Member] = {}
-    for i, row in enumerate(rows):
+    unnumbered: dict[str, None] = {}  # in the order of the list
+    for i, (row, label) in enumerate(zip(rows, labels, strict=True)):
         platform_id = platform_id_of(kind, head, row)
-        values = [cell(row, column) for column in (*numbers, *others)]
+        there = [cell(row, column) for column in numbers]
+        own = [value for value in there if normal(value) not in no_number]
+        if label and any(there) and not any(own):
+            unnumbered[label] = None
+        values = [*own, *(cell(row, column) for column in others)]
         first = next(filter(None, values), platform_id)
-        label = cell(row, name_column) if name_column is not None else " ".join(names_in(row, columns))
         if not first or (kind == "canvas" and (not platform_id or is_test_student(label, row, columns))):
             continue  # Canvas's line of the points that are possible
         ids = {value.casefold() for value in (platform_id, *values, safe_id(first)) if value}
         ids |= {value.split("@")[0] for value in ids if "@" in value}
         member = Member(platform_id, first, label or first, frozenset(ids), i)
         before = members.setdefault((platform_id, normal(first)), member)
-        if not same_person(before, member):
+        if not may_be_one(before, member):
             raise RosterError(
                 f"{name} has two students with the id {first}: {before.name} and {member.name}; mend the list"
             )
+        named = member if letters(member) and not letters(before) else before
+        members[platform_id, normal(first)] = replace(before, name=named.name, ids=before.ids | member.ids)
     if not members:
         raise RosterError(f"{name} names no students")
-    return Roster(kind, head, rows, tuple(members.values()))
+    return Roster(kind, head, rows, tuple(members.values()), unnumbered=tuple(unnumbered))
 
 
-def same_person(one: Member, other: Member) -> bool:
-    """Whether two lines with one id are of the same student, as in a list that was put together from several."""
-    return one.name == other.name and set(map(normal, one.ids)) == set(map(normal, other.ids))
+def no_numbers(rows: Sequence[Sequence[str]], numbers: Sequence[int], labels: Sequence[str]) -> set[str]:
+    """What stands for several people where a number should, without a digit: "-", "旁聽", "Total".
+
+    An account such as "annw" is one student's, and stays an id.
+    """
+    people: dict[str, set[str]] = {}
+    for row, label in zip(rows, labels, strict=True):
+        for value in (normal(cell(row, column)) for column in numbers):
+            if value and label and not any(map(str.isdigit, value)):
+                people.setdefault(value, set()).add(letters_of(label))
+    return {value for value, names in people.items() if len(names) > 1}
+
+
+def may_be_one(one: Member, other: Member) -> bool:
+    """Whether two lines with one id can be of the same student, as in a list that was put together from several."""
+    return letters(one) == letters(other) or not (letters(one) and letters(other))
+
+
+def letters(member: Member) -> str:
+    """The letters of a name; "" where the list has none and the number stands for it."""
+    return letters_of(member.name) if member.name != member.number else ""
+
+
+def letters_of(name: str) -> str:
+    """In no order and without blanks: "Ann Lee", "Lee, Ann" and "Ann  Lee" are one."""
+    return "".join(sorted(filter(str.isalnum, normal(name))))
 
 
 def decoded(data: bytes) -> str:

@@ -56,18 +56,19 @@ def test_without_a_command_the_help_is_shown() -> None:
         ("grade {0}/pile --out {0}/pile", "{0}/pile lies in the folder of the submissions"),
         ("grade {0}/pile --out {0}/pile/grades/new", "{0}/pile/grades/new lies in the folder of the submissions"),
         ("grade {0}/pile --out {0}/lessons", "{0}/lessons holds something else (en, zh-TW): name a new folder"),
-        ("grade {0}/old --out {0}/new", "{0}/old/03/grades holds grades, which would be graded: move that folder out"),
+        ("grade {0}/pile --out {0}/link/grades", "{0}/link/grades lies in the folder of the submissions"),
+        ("grade {0}/pile --out {0}/tables", "{0}/tables holds something else (grades.csv): name a new folder"),
         ("report {0}", "holds no graded class"),
         ("release {0}/a.txt", "is a file; name a folder"),
-        ("release {0}", "holds something else (a.txt, lessons, old, …)"),
+        ("release {0}", "holds something else (a.txt, lessons, link, …)"),
     ],
 )
 def test_a_wrong_path_is_refused_before_seconds_of_imports(tmp_path: Path, call: str, why: str) -> None:
     (tmp_path / "a.txt").write_text("")
-    for folder in ("pile/ann", "lessons/en", "lessons/zh-TW", "old/03/grades"):
+    for folder in ("pile/ann", "lessons/en", "lessons/zh-TW", "tables"):
         (tmp_path / folder).mkdir(parents=True)
-    for name in ("lock", "files.json"):
-        (tmp_path / "old/03/grades" / name).write_text("")
+    (tmp_path / "tables/grades.csv").write_text("somebody's own")
+    (tmp_path / "link").symlink_to(tmp_path / "pile")
     before = sorted(tmp_path.rglob("*"))
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['nbgrader', 'nbconvert', 'jinja2', 'copydetect']))\n"  # None: no import
@@ -82,7 +83,15 @@ def test_a_wrong_path_is_refused_before_seconds_of_imports(tmp_path: Path, call:
 
 
 @pytest.mark.parametrize(
-    "there", [[], [".gitignore", "error.log", ".sample_class"], ["lock", "roster.csv"], ["lock", "files.json"]]
+    "there",
+    [
+        [],
+        [".gitignore", "error.log", ".sample_class"],
+        ["lock", "roster.csv"],
+        ["lock", "files.json"],
+        ["roster.csv", "roster-2.csv", "Class 3A.CSV"],
+        ["Thumbs.db", "desktop.ini", "Icon\r", "__MACOSX", "lost+found"],
+    ],
 )
 def test_a_folder_in_which_a_run_has_begun_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: list[str]
@@ -97,6 +106,29 @@ def test_a_folder_in_which_a_run_has_begun_is_gone_on_with(
 
     monkeypatch.setattr(grading, "grade", stop)
     assert run("grade", tmp_path / "pile", "--out", tmp_path / "out").exit_code == 130
+
+
+def test_no_name_that_a_student_hands_in_stops_the_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where grades lie is known of OUT alone: two empty files in a student's folder look like them too."""
+    for folder in ("Eve_12_assignsubmission_file", "old\x1b[2J\udcff"):
+        (pile(tmp_path) / folder).mkdir()
+        for name in ("lock", "files.json"):
+            (tmp_path / "pile" / folder / name).write_text("")
+    graded: list[object] = []
+
+    def stop(submissions: Path, *arguments: object, **more: object) -> None:
+        graded.append(submissions)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grading, "grade", stop)
+    done = run("grade", tmp_path / "pile", "--out", tmp_path / "out")
+    assert done.exit_code == 130 and graded == [tmp_path / "pile"]
+    warning, _ = done.stderr.strip().splitlines()
+    assert warning.startswith(f"warning: {tmp_path}/pile/Eve_12_assignsubmission_file (and 1 more) looks like a folder")
+    (tmp_path / "pile/Eve_12_assignsubmission_file/lock").unlink()
+    assert (
+        f"warning: {tmp_path}/pile/old?[2J? looks" in run("grade", tmp_path / "pile", "--out", tmp_path / "out").stderr
+    )
 
 
 @pytest.fixture
@@ -281,6 +313,16 @@ def test_a_waiting_written_answer_is_told_of(tmp_path: Path) -> None:
     write_reports(tmp_path, [record], [submission])
     told = run("report", tmp_path)
     assert told.exit_code == 0 and f"the grade is left empty in {tmp_path / 'lms'}" in told.stdout.replace("\n", " ")
+
+
+def test_who_has_no_number_on_the_list_is_told_of(tmp_path: Path) -> None:
+    record, submission = graded()
+    record.save(tmp_path / "records" / "s1" / "02_qkv.json")
+    (tmp_path / "roster.csv").write_text("學號,姓名\ns1,Ann\n旁聽,Bob\n旁聽,Cat\n-,Dan\n-,Eve\x1b\n", encoding="utf-8")
+    write_reports(tmp_path, [record], [submission])
+    told = run("report", tmp_path)
+    line = "4 names without a student number on the list of the class (Bob, Cat, Dan, …): who has no other id there is left out"
+    assert told.exit_code == 0 and told.stdout.splitlines().count(line) == 1
 
 
 # ------------------------------------------------------------------------------------------------- make

@@ -122,11 +122,35 @@ def test_a_line_that_stands_twice_is_one_student(tmp_path: Path) -> None:
     assert handed_in.points == 5 and float(table(folder / "gradebook.csv")[1][2]) == 5
 
 
+@pytest.mark.parametrize("second", ["Ann Lee", '"Lee, Ann"', "Lee Ann", "ANN  LEE", ""])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_student_who_is_written_in_two_ways_is_one(second: str, turned: bool) -> None:
+    lines = ["B01,Ann Lee,A,ann@x.tw", f"b01,{second},B,lee7@y.tw"]
+    lines = ["student_id,name,section,email", *lines[:: -1 if turned else 1], "b02,Bob,A,"]
+    found = parse("\n".join(lines).encode(), "class.csv")
+    ann, bob = found.members
+    assert (ann.number.lower(), bob.number, found.unnumbered) == ("b01", "b02", ())
+    assert sorted(ann.name.replace(",", "").lower().split()) == ["ann", "lee"]
+    assert {found.member_with(id_) for id_ in ("B01", "ann@x.tw", "ann", "lee7")} == {ann}
+
+
+def test_what_several_have_in_place_of_a_number_is_none() -> None:
+    """Auditors and lines of sums; an account without a digit is one student's id."""
+    text = "學號,姓名,email\nannw,Ann,\n旁聽,Bob,bob@x.tw\n旁聽,Cat,\n-,Dan,\n-,Eve,\n-,Eve,\nTotal,2,\nTotal,1,\n"
+    found = parse(text.encode(), "class.csv")
+    assert [(m.number, m.name) for m in found.members] == [("annw", "Ann"), ("bob@x.tw", "Bob")]
+    assert found.unnumbered == ("Bob", "Cat", "Dan", "Eve", "2", "1")
+    assert found.member_with("旁聽") is None and found.member_with("-") is None
+    other = parse(PLAIN.encode(), "other.csv")
+    assert roster.joined([found, other]).unnumbered == ("Bob", "Cat", "Dan", "Eve", "2", "1")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("學號,姓名\nb01,王小明\nb02,李安\nB01,陳怡君\n", "r.csv has two students with the id B01: 王小明 and 陳怡君; mend the list"),
-        ("student_id,email,name\nb01,a@x.tw,Ann\nb01,b@x.tw,Ann\n", "two students with the id b01: Ann and Ann; mend"),
+        ("student_id,name\nb01,\nb01,Ann Lee\nb01,Bob Lee\n", "two students with the id b01: Ann Lee and Bob Lee; mend"),
+        ("email,name\na@x.tw,Ann\na@x.tw,Bob\n", "two students with the id a@x.tw: Ann and Bob; mend"),
     ],
 )  # fmt: skip
 def test_two_students_with_one_id_are_one_line(text: str, words: str) -> None:
