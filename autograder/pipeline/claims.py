@@ -47,9 +47,12 @@ def lie_apart(one: Submission, other: Submission) -> bool:
         return False
     if numbers_in(normal(one.source)) - numbers_in(normal(other.source)) - names_of(one):
         return True
-    typed = normal(one.notebook_id) == normal(other.notebook_id) != ""
-    own = typed or number_and_name(one.claimant) is not None  # whose folder it is
+    own = is_typed_again(one, other) or number_and_name(one.claimant) is not None  # whose folder it is
     return any(not same_name(*names) for names in zip(names_along(one, own), names_along(other, own)))
+
+
+def is_typed_again(one: Submission, other: Submission) -> bool:
+    return normal(one.notebook_id) == normal(other.notebook_id) != ""
 
 
 def names_along(file: Submission, own: bool) -> list[str]:
@@ -193,6 +196,44 @@ def part_claims(rows: Sequence[Submission], owners: Sequence[Owner], before: Seq
         for row, owner in group:
             if whose[owner.who] in first and others:
                 row.tell(f"Its id is claimed by another's file too: {others[0]}.")
+    tell_changes(rows, before)
+
+
+def tell_changes(rows: Sequence[Submission], before: Sequence[Submission]) -> None:
+    """Tell of who has the id of somebody else's earlier files, and of who has another id than in earlier runs; in each run anew,
+    so a file does not count for itself.
+    """
+    again = {(row.source, row.lesson, row.student_id) for row in rows}
+    by_student: dict[str, list[Submission]] = defaultdict(list)
+    named: dict[str, set[str]] = defaultdict(set)  # the ids of all who were called so
+    for file in before:
+        if file.status in (*GRADED, "superseded") and (file.source, file.lesson, file.student_id) not in again:
+            by_student[file.student_id].append(file)
+            if not file.platform and not is_unknown(file):
+                named[name_of(file)].add(file.student_id)
+    for row in rows:
+        if row.notebook is None or row.platform or is_unknown(row) or not row.claimant:
+            continue
+        known = by_student[row.student_id]
+        theirs = [file for file in known if file.claimant]
+        name = name_of(row)
+        ids = named[name] if name else set()
+        if theirs and all(by_id_alone(row, file) and not has_moved(row, file) for file in theirs):
+            row.tell(f"The id alone says that it is the same student's as {theirs[0].source}.")
+        elif len(ids) == 1 and row.student_id not in ids and not any(is_typed_again(row, file) for file in known):
+            row.tell(f"What was called so had the id {min(ids)} before.")
+
+
+def has_moved(row: Submission, file: Submission) -> bool:
+    """Whether a file of an earlier run is the same student's in another folder ("late/", another section): both are called alike,
+    and the same id is typed, or the innermost name is the same; or with the id the whole path is, or has the id in it as well.
+    """
+    alike = same_name(row.claimant, file.claimant)
+    here, there = names_along(row, own=False), names_along(file, own=False)
+    if not is_typed_again(row, file):
+        return alike and here[-1:] == there[-1:] != []
+    numbered = all(normal(row.notebook_id) in normal(one.source) for one in (row, file))
+    return alike or here == there or (numbered and not (name_of(row) and name_of(file)))
 
 
 def with_folders(

@@ -651,7 +651,12 @@ class Look:
 
 
 # What is told of a file whose owner is not beyond doubt (claims.py, collect.py).
-OF_DOUBT = "It claims the id ", "Its id is claimed by another's file", "The id alone says that it is the same student's"
+OF_DOUBT = (
+    "It claims the id ",
+    "Its id is claimed by another's file",
+    "The id alone says that it is the same student's",
+    "What was called so had the id ",
+)
 
 
 def things_to_look_at(

@@ -2080,12 +2080,10 @@ for form, typed in product(("{id}_{name}_{lesson}", "{name}_{lesson}", "{lesson}
         HONEST[f"two by mail, {form} {typed}"] = by_mail(form, typed)
 
 
-@pytest.mark.parametrize("runs", HONEST.values(), ids=HONEST.keys())
-def test_an_honest_pile_gives_each_student_a_row(
-    tmp_path: Path, lessons: Path, runs: list[tuple[dict[str, str], dict[str, str]]]
-) -> None:
-    before: list[Submission] = []
-    for number, (files, expected) in enumerate(runs):
+def collect_weeks(tmp_path: Path, lessons: Path, weeks: list[dict[str, str]]) -> list[list[Submission]]:
+    """The rows of piles ({path: id and name that are typed there}) that are graded one after the other."""
+    found: list[list[Submission]] = []
+    for number, files in enumerate(weeks):
         pile = tmp_path / f"pile{number}"
         pile.mkdir()
         for day, (path, typed) in enumerate(files.items()):
@@ -2094,13 +2092,103 @@ def test_an_honest_pile_gives_each_student_a_row(
             setup = cell_at(notebook, "setup")
             setup["source"] = setup["source"].replace('NAME = ""', f'NAME = "{name}"')
             outer, _, inner = path.partition(".zip/")
+            if inner:
+                (pile / outer).parent.mkdir(exist_ok=True)
             file = zipped(pile / f"{outer}.zip", {inner: notebook}) if inner else put(pile / path, notebook)
             os.utime(file, (10**9 + 1000 * number + day,) * 2)
-        rows = collect(pile, lessons, before=before)
+        found.append(collect(pile, lessons, before=[row for rows in found for row in rows]))
+    return found
+
+
+@pytest.mark.parametrize("runs", HONEST.values(), ids=HONEST.keys())
+def test_an_honest_pile_gives_each_student_a_row(
+    tmp_path: Path, lessons: Path, runs: list[tuple[dict[str, str], dict[str, str]]]
+) -> None:
+    weeks = collect_weeks(tmp_path, lessons, [files for files, _ in runs])
+    for (_, expected), rows in zip(runs, weeks):
         graded = {row.student_id: row.source for row in rows if row.status == "ok"}
         assert graded == expected and not [row.remark for row in rows if "claim" in row.remark]
         assert sum(row.status == "ok" for row in rows) == len(graded)
-        before += rows
+
+
+BY_ID, CALLED = "The id alone says that it is the same student's as {}.", "What was called so had the id {} before."
+# Piles of one class after the other (a file called after lesson 03 is of it), and who is told what in the last one.
+CHANGES: dict[str, tuple[list[dict[str, str]], dict[str, str]]] = {
+    "another's id typed in an account's folder, while he forgets it": (
+        [
+            {"annw/02_qkv.ipynb": f"{A},王小明", "bobli/02_qkv.ipynb": f"{B},李冠廷", "leea/02_qkv.ipynb": f"{F},Ann Lee"},
+            {"annw/03_sqrt_dk.ipynb": "", "bobli/03_sqrt_dk.ipynb": f"{B},李冠廷", "leea/03_sqrt_dk.ipynb": f"{A},王小明"},
+        ],
+        {"annw/03_sqrt_dk.ipynb": CALLED.format(A), "leea/03_sqrt_dk.ipynb": BY_ID.format("annw/02_qkv.ipynb")},
+    ),
+    "the number of who is absent in a file's name": (
+        [
+            {"王小明/02_qkv.ipynb": f"{A},王小明", "李冠廷/02_qkv.ipynb": f"{B},李冠廷", "Ann Lee/02_qkv.ipynb": f"{F},Ann Lee"},
+            {"李冠廷/03_sqrt_dk.ipynb": f"{B},李冠廷", f"Ann Lee/{A}_03_sqrt_dk.ipynb": ""},
+        ],
+        {f"Ann Lee/{A}_03_sqrt_dk.ipynb": BY_ID.format("王小明/02_qkv.ipynb")},
+    ),
+    **{
+        f"{path.format('annw')} forgets the id": (
+            [
+                {path.format("annw"): f"{A},王小明", path.format("bobli"): f"{B},李冠廷"},
+                {path.format("annw").replace("02_qkv", "03_sqrt_dk"): "", path.format("bobli").replace("02_qkv", "03_sqrt_dk"): B},
+            ],
+            {path.format("annw").replace("02_qkv", "03_sqrt_dk"): CALLED.format(A)},
+        )
+        for path in ("{}/02_qkv.ipynb", "{}.zip/02_qkv.ipynb", "{}_02_qkv.ipynb")
+    },
+    "the only one of a section, in the next week another": (
+        [
+            {"Team Beta/王小明_02_qkv.ipynb": "", "Team Alpha/李冠廷_02_qkv.ipynb": B, "Team Alpha/黃詩涵_02_qkv.ipynb": C},
+            {"Team Beta/李冠廷_03_sqrt_dk.ipynb": "", "Team Alpha/王小明_03_sqrt_dk.ipynb": A, "Team Alpha/黃詩涵_03_sqrt_dk.ipynb": C},
+        ],
+        {"Team Beta/李冠廷_03_sqrt_dk.ipynb": BY_ID.format("Team Beta/王小明_02_qkv.ipynb")},
+    ),
+    **{
+        f"one after the other in {folder}": (
+            [{f"{A}_02_qkv.ipynb": "", f"{B}_02_qkv.ipynb": "", f"{folder}/Ann Lee_02_qkv.ipynb": ""},
+             {f"{A}_03_sqrt_dk.ipynb": "", f"{B}_03_sqrt_dk.ipynb": "", f"{folder}/林佳穎_03_sqrt_dk.ipynb": ""}],
+            {f"{folder}/林佳穎_03_sqrt_dk.ipynb": BY_ID.format(f"{folder}/Ann Lee_02_qkv.ipynb")},
+        ) for folder in ("Mail from TA", "DL2026")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("weeks", "told"), CHANGES.values(), ids=CHANGES.keys())
+def test_no_id_changes_hands_untold(
+    tmp_path: Path, lessons: Path, weeks: list[dict[str, str]], told: dict[str, str]
+) -> None:
+    """And again where the same pile is graded again."""
+    for rows in collect_weeks(tmp_path, lessons, [*weeks, weeks[-1]])[len(weeks) - 1 :]:
+        assert {row.source: row.remark for row in rows if row.remark} == told
+
+
+@pytest.mark.parametrize("typed", ["all", ""])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "{id}_{name}_{lesson}.ipynb", "{name}/{lesson}.ipynb", "{id} {name}/{lesson}.ipynb", "{account}.zip/{lesson}.ipynb",
+        "{section}/{name}_{lesson}.ipynb", "{name}_{id}_assignsubmission_file/{lesson}.ipynb",
+    ],
+)  # fmt: skip
+def test_of_who_comes_again_nothing_is_told(tmp_path: Path, lessons: Path, path: str, typed: str) -> None:
+    """Also where one has changed the section, and one comes late."""
+    people = [(A, "王小明", "annw"), (B, "李冠廷", "bobli"), (C, "黃詩涵", "cathy"), (D, "陳大文", "dwen")]
+    weeks: list[dict[str, str]] = []
+    for week, lesson in enumerate(LESSONS):
+        files = {}
+        for number, (id_, name, account) in enumerate(people):
+            section = f"Section {'AABB'[number - week]}"
+            number_ = id_.removeprefix("B") if "assign" in path else id_
+            own = path.format(id=number_, name=name, account=account, section=section, lesson=lesson)
+            files[f"late/{own}" if week and number == 3 and "assign" not in path else own] = typed and f"{id_},{name}"
+        weeks.append(files)
+    first, *later = collect_weeks(tmp_path, lessons, [*weeks, weeks[-1]])
+    ids = {row.student_id for row in first}
+    assert len(ids) == 4
+    for rows in later:
+        assert {row.student_id for row in rows} == ids and not [row.remark for row in rows if row.remark]
 
 
 @pytest.mark.hostile
