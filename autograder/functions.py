@@ -203,8 +203,8 @@ TOO_MANY_CALLS = (
 class Copyist:
     """model(source, tokens): logits of the next token, which is the source's at that place plus the first token.
 
-    source: [B, S], or scores [B, S, V] of which the largest tells the token; tokens: [B, n], result [B, n, V]. Behind a token that is not the right one another is expected, so
-    what is fed back matters. `table` [V, V] is largest on its diagonal.
+    source: [B, S], or scores [B, S, V] of which the largest tells the token; tokens: [B, n], result [B, n, V]. Behind a
+    token that is not the right one another is expected, so what is fed back matters. `table` [V, V] is largest on its diagonal.
 
     Raises:
         RuntimeError: after more calls on one source than it has tokens. No right answer needs so many, and a loop that

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from autograder.exercise import Case, Draw, Mistake, exercise, question
 from autograder.exercises.forbidden import LOSSES, TRANSFORMERS
-from autograder.exercises.shared import float64, gradients, noncontiguous, smallest
+from autograder.exercises.shared import float64, gradients, noncontiguous, smallest, transposed_memory
 from autograder.functions import Copyist, DecoderBlock, EncoderBlock, SmallEncoder, TargetReader
 from autograder.text import both
 
@@ -1780,7 +1780,7 @@ def draw_int32_source(draw: Draw) -> tuple[Any, ...]:
 def draw_source_of_scores(draw: Draw) -> tuple[Any, ...]:
     """A source with a third axis: for each place a row that is largest at its token."""
     model, source, *rest, _ = draw_decoding(draw, [3, 5], 7)
-    return model, torch.eye(11, dtype=draw.dtype)[source], *rest
+    return model, transposed_memory(torch.eye(11, dtype=draw.dtype)[source]), *rest
 
 
 def draw_pad_by_name(draw: Draw) -> tuple[Any, ...]:
