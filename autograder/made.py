@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from autograder.watch import CELL, in_library
+from autograder.watch import CELL, in_library, is_imported
 
 MOST_TOLD, LONGEST_TOLD = 20, 200
 KINDS = {"text": "code made from a text", "file": "code from the file {}", "call": "{}"}
@@ -129,23 +129,13 @@ class Listener:
             return "file", file
         text = self.texts.get(file, "")
         known = caller.endswith(TEMPLATES) or is_profiled(frame) or text in TIMED
-        return ("", "") if known or imports_a_library() or made_of_names() else ("text", text)
+        return ("", "") if known or is_imported(frame) or made_of_names() else ("text", text)
 
 
 def is_profiled(frame: FrameType) -> bool:
     """Whether it is `%prun` that has code run, which is read like any other."""
     back = frame.f_back
     return frame.f_code.co_name == "runctx" and back is not None and back.f_code.co_filename.endswith(OF_PRUN)
-
-
-def imports_a_library() -> bool:
-    """Whether it is an import that has code made, not a cell: what a library makes of its own texts is its own."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not frame.f_code.co_filename.startswith(CELL):
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back
-    return False
 
 
 def made_of_names() -> bool:

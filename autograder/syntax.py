@@ -175,7 +175,9 @@ def transformed(source: str) -> str | None:
     try:
         from IPython.core.inputtransformer2 import TransformerManager
 
-        return str(TransformerManager().transform_cell(source))
+        # It leaves out empty lines at the top, but the lines that follow are told by their numbers.
+        above = source[: len(source) - len(source.lstrip())].count("\n")
+        return "\n" * above + str(TransformerManager().transform_cell(source))
     except Exception:  # no IPython here, or a text that it cannot read either
         return None
 

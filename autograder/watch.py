@@ -152,7 +152,7 @@ class LibrariesOnly:
             self.seen()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        if not in_library(frame.f_code.co_filename) and not made_by_library(frame) and not imported_by_torch(frame):
+        if not in_library(frame.f_code.co_filename) and not made_by_library(frame) and not is_imported(frame):
             self.seen()
 
 
@@ -229,8 +229,10 @@ def made_by_library(frame: FrameType) -> bool:
     return of_package(frame)
 
 
-def imported_by_torch(frame: FrameType) -> bool:
-    """Whether a frame runs what a module makes from a text while it is imported, as the first forward-mode derivative does."""
+def is_imported(frame: FrameType) -> bool:
+    """Whether a frame runs while a library is imported, and no student's in between: what that makes of its own texts is its own.
+    The first forward-mode derivative of a process has torch import a good part of itself.
+    """
     inside: FrameType | None = frame
     while inside is not None:
         file = inside.f_code.co_filename

@@ -14,6 +14,7 @@ from autograder.pipeline.owners import (
     PLATFORM,
     SEVERAL,
     TYPED,
+    Known,
     Owner,
     name_of,
     names_of,
@@ -204,20 +205,18 @@ def tell_changes(rows: Sequence[Submission], before: Sequence[Submission]) -> No
     so a file does not count for itself.
     """
     again = {(row.source, row.lesson, row.student_id) for row in rows}
+    earlier = [file for file in before if (file.source, file.lesson, file.student_id) not in again]
+    named = Known(earlier).named
     by_student: dict[str, list[Submission]] = defaultdict(list)
-    named: dict[str, set[str]] = defaultdict(set)  # the ids of all who were called so
-    for file in before:
-        if file.status in (*GRADED, "superseded") and (file.source, file.lesson, file.student_id) not in again:
+    for file in earlier:
+        if file.status in (*GRADED, "superseded"):
             by_student[file.student_id].append(file)
-            if not file.platform and not is_unknown(file):
-                named[name_of(file)].add(file.student_id)
     for row in rows:
         if row.notebook is None or row.platform or is_unknown(row) or not row.claimant:
             continue
         known = by_student[row.student_id]
         theirs = [file for file in known if file.claimant]
-        name = name_of(row)
-        ids = named[name] if name else set()
+        ids = named.get(name_of(row), {})  # of all who were called so
         if theirs and all(by_id_alone(row, file) and not has_moved(row, file) for file in theirs):
             row.tell(f"The id alone says that it is the same student's as {theirs[0].source}.")
         elif len(ids) == 1 and row.student_id not in ids and not any(is_typed_again(row, file) for file in known):

@@ -412,8 +412,7 @@ def unusual_lines(
         ran = outcome.cells.get(i, CellOutcome()) if outcome is not None else None
         if (not student and not name.startswith(ANSWER)) or did_nothing(cell.source, ran):
             continue
-        place = f"own cell {own[i]}" if student else name.removeprefix(ANSWER)
-        place_zh = f"自己加的第 {own[i]} 個儲存格" if student else name.removeprefix(ANSWER)
+        place = place_of(i, own, name)
         forbidden = sorted(everywhere if student else of_cell.get(i, ()))
         of_line: dict[int, list[Seen]] = {}
         for seen in unusual_in_source(cell.source, forbidden, notebook, scratch=student, behind=of_cell.get(i, ())):
@@ -423,25 +422,31 @@ def unusual_lines(
             names = in_a_row([said_often(s) for s in several])
             here = code[line - 1].strip() if 0 < line <= len(code) else ""
             listed = Listed(
-                both(f"{place}, line {line}: {names['en']}", f"{place_zh}，第 {line} 行：{names['zh-TW']}"),
+                both(f"{place['en']}, line {line}: {names['en']}", f"{place['zh-TW']}，第 {line} 行：{names['zh-TW']}"),
                 shortened(here),
             )
             lines.append(((several[0].rank, student, i, line), [seen.name for seen in several], listed))
-    known = {(place[2], name) for place, names, _ in lines for name in names}
+    known = {(rank[2], name) for rank, names, _ in lines for name in names}
     for i, made in (outcome.made if outcome is not None else {}).items():
-        name = check_of(cells[i]) or (grade_id(cells[i]) or "set-up").removeprefix(ANSWER)
-        place, place_zh = (f"own cell {own[i]}", f"自己加的第 {own[i]} 個儲存格") if i in own else (name, name)
+        place = place_of(i, own, check_of(cells[i]) or grade_id(cells[i]) or "set-up")
         for kind, what in made:
             text = said(KINDS[kind].format(what))
             if (i, what) in known:  # it stands in the cell
                 continue
             listed = Listed(
-                both(f"{place}, while it ran: {text['en']}", f"{place_zh} 執行時：{text['zh-TW']}"),
+                both(f"{place['en']}, while it ran: {text['en']}", f"{place['zh-TW']} 執行時：{text['zh-TW']}"),
                 shortened(" ".join(what.split())) if kind == "text" else "",
             )
             behind = len(cells[i].source)
             lines.append(((Rank.BACK_DOOR, i in own, i, behind), [text["en"]], listed))
     return [(names, listed) for _, names, listed in sorted(lines, key=lambda line: line[0])]
+
+
+def place_of(cell: int, own: Mapping[int, int], name: str) -> Text:
+    """Where a line stands: the student's own cell of that number, or the exercise."""
+    if cell in own:
+        return both(f"own cell {own[cell]}", f"自己加的第 {own[cell]} 個儲存格")
+    return both(name.removeprefix(ANSWER), name.removeprefix(ANSWER))
 
 
 def shortened(code: str) -> str:

@@ -1546,3 +1546,8 @@ def test_two_cells_that_import_the_same_do_not_stand_behind_each_other() -> None
     assert names_between_cells(inner) == ({"math", "inner"}, set())
     assert names_between_cells(embed) == ({"math", "embed"}, set())
     assert names_between_cells("def f(x):\n    return inner(x, x)")[1] == {"inner"}
+
+
+@pytest.mark.parametrize("first", ["", "\n", "\n  \n\n", "%matplotlib inline\n", "\n\n%time y = 1\n", "\n\n# one\n"])
+def test_a_line_is_told_by_its_number_in_the_cell(first: str) -> None:
+    assert [seen.line for seen in unusual_in_source(f"{first}x = 1\nexec('y')\n")] == [first.count("\n") + 2]
