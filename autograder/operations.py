@@ -14,7 +14,7 @@ from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 from torch.autograd import ProfilerConfig, ProfilerState
 
 PLAIN = ProfilerConfig(ProfilerState.CPU, False, False, False, False, False, _ExperimentalConfig(), "")
-MOST_CALLS = 50  # of torch between two readings: a record takes memory, and what Python holds is metered
+MOST_CALLS = 16  # of torch between two readings: a record takes memory, and what Python holds is metered
 OWNERS = ("torch", "torch.Tensor", "torch.nn.functional", "torch.special", "torch.linalg")
 # What a name is called inside, beside itself.
 INSIDE = ("{}", "{}_", "_{}", "{}_loss", "native_{}", "_native_{}", "special_{}", "linalg_{}", "_fused_{}", "_safe_{}", "_masked_{}")  # fmt: skip

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.meter import Meter
+from autograder.meter import PYTHONS_OWN, Meter
+from autograder.watch import watch
 
 N, M, D = 64, 48, 4
 
@@ -126,3 +127,21 @@ def test_who_traces_python_s_memory_at_home_may_go_on():
         tracemalloc.stop()
     reading(full, *tensors())
     assert not tracemalloc.is_tracing()
+
+
+def test_what_the_watch_notes_of_an_answer_is_well_below_what_is_left_to_python():
+    """Else a right answer of many operations loses a metered case, now and then."""
+    x = torch.ones(2, 2)
+
+    def of_many_operations():
+        for _ in range(200):
+            torch.cosine_similarity(torch.einsum("ij,jk->ik", x, x), x)
+
+    with watch(("torch.softmax",), []):
+        of_many_operations()  # the first time pays for what is kept
+    tracemalloc.start()
+    with watch(("torch.softmax",), []):
+        of_many_operations()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < PYTHONS_OWN / 2
