@@ -9,15 +9,20 @@ import collections
 import dataclasses
 import sys
 import timeit
-from _thread import get_ident
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
-from autograder.watch import CELL, in_library, is_imported
+from autograder.watch import CELL, OURS, file_of, in_library, is_imported
 
 MOST_TOLD, LONGEST_TOLD = 20, 200
-KINDS = {"text": "code made from a text", "file": "code from the file {}", "call": "{}"}
+KINDS = {
+    "text": "code made from a text",
+    "file": "code from the file {}",
+    "call": "{}",
+    "anew": "{} imported anew",
+    "grader": "changed parts of the grader",
+}
 # Where a cell itself calls these, it works on code or on what others keep.
 OF_CELLS = frozenset(
     [
@@ -29,6 +34,7 @@ OF_CELLS = frozenset(
         "pickle.find_class",
         "object.__setattr__",
         "object.__delattr__",
+        "object.__getattr__",
         "gc.get_objects",
         "gc.get_referrers",
         "gc.get_referents",
@@ -44,13 +50,13 @@ OF_CELLS = frozenset(
         "ctypes.string_at",
     ]
 )
+TO_FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")  # the attributes among those that count
+HEARD = ("exec", "import", "open")  # wherever they come from
 MAGICS, OF_MAGICS = ("run_line_magic", "run_cell_magic"), ("<timed exec>", "<timed eval>", "<magic-timeit>")
 IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 # Libraries that make code of a template of their own and plain names, or of a line that is read (`%config`).
 TEMPLATES = ("/IPython/core/magics/config.py", "/scipy/stats/_distn_infrastructure.py")
 OF_PRUN = "/IPython/core/magics/execution.py"
-# The watch makes its traps from a text.
-OF_WATCH = "<autograder>", in_library.__wrapped__.__code__.co_filename
 DATACLASS, NAMED_TUPLE = dataclasses._process_class.__code__, collections.namedtuple.__code__  # type: ignore[attr-defined]
 # What `timeit` makes of functions.
 TIMED = {
@@ -60,70 +66,72 @@ TIMED = {
 }
 
 
+def texts_of(source: str, transform: Callable[[str], str]) -> list[str]:
+    """What Python compiles of a cell, and of the magics in it, once IPython has transformed it: all that is read by others."""
+    text = transform(source)
+    found = [text.strip()]
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAGICS:
+            given = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            found += [transform(inner).strip() for inner in given]
+    return found
+
+
 class Listener:
     """Is told by Python what becomes code (`sys.addaudithook`); tells on what is neither a cell's, a library's nor a dataclass's.
 
     Args:
         tell: is given one of KINDS and the text, the file's name or the call's.
-        transform: what IPython makes of a cell before it is compiled.
     """
 
-    def __init__(self, tell: Callable[[str, str], None], transform: Callable[[str], str]) -> None:
-        self.tell, self.transform = tell, transform
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        self.tell = tell
+        self.events = OF_CELLS.union(HEARD)
         self.left = MOST_TOLD
-        self.expected = set[str]()
+        self.expected = set[str]()  # texts of cells; a traceback reads again what has run
         self.texts: dict[str, str] = {}
-        self.busy = set[int]()
+        self.imported = set(sys.modules)
 
-    def expect(self, source: str) -> None:
-        """A cell is about to be run: its text, and those of the magics in it, are read by others."""
-        text = self.transform(source)
-        self.expected.add(text.strip())  # a traceback reads cells again that have run
-        try:
-            tree = ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAGICS:
-                given = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-                self.expected |= {self.transform(inner).strip() for inner in given}
-
-    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
-        if event not in OF_CELLS and event not in ("exec", "import", "open"):
-            return
-        me = get_ident()
-        if me in self.busy or self.left <= 0:  # to look at what is told of is told of too
-            return
-        self.busy.add(me)
-        try:
-            kind, what = self.looked_at(event, args, sys._getframe(1))
-            if kind:
-                self.left -= 1
-                self.tell(kind, what[:LONGEST_TOLD])
-        finally:
-            self.busy.discard(me)
+    def __call__(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
+        kind, what = self.looked_at(event, args, frame) if self.left > 0 else ("", "")
+        if kind:
+            self.left -= 1
+            self.tell(kind, what[:LONGEST_TOLD])
 
     def looked_at(self, event: str, args: tuple[Any, ...], frame: FrameType) -> tuple[str, str]:
-        caller = frame.f_code.co_filename
+        caller = file_of(frame.f_code)
+        # As it is without what the grader has done to it. Torch imports parts of itself anew; what it carries out is on record.
+        if event == "import" and type(args[0]) is str and args[0] in self.imported and not args[0].startswith("torch."):
+            return "anew", args[0]
         if event == "import" or (event == "open" and caller.startswith(IMPORTERS)):
+            self.imported.update(sys.modules)
             file = args[1] if event == "import" else args[0]
             return ("file", file) if type(file) is str and not in_library(file) else ("", "")
         if event == "compile":
             source, file = args
             text = source.decode(errors="replace") if type(source) is bytes else source if type(source) is str else ""
-            self.texts[str(file)] = text
-            if str(file).startswith(CELL) and text and text.strip() not in self.expected:
+            name = file if type(file) is str else ""
+            self.texts[name] = text
+            if name.startswith(CELL) and text and text.strip() not in self.expected:
                 return "text", text
             if type(source) in (bytes, str):  # is told of when it is carried out
                 return "", ""
         if event == "exec":
             return self.executed(args[0], frame) if type(args[0]) is CodeType else ("text", "")
-        return ("call", event) if event in OF_CELLS and caller.startswith(CELL) else ("", "")
+        if event == "sys.settrace":  # who traces is shown all that the grader holds; only the watch has reason to
+            return ("", "") if caller.startswith(OURS) else ("call", event)
+        if event == "object.__getattr__":
+            event = args[1]
+        return ("call", event) if event not in HEARD and caller.startswith(CELL) else ("", "")
 
     def executed(self, code: CodeType, frame: FrameType) -> tuple[str, str]:
-        file, caller = code.co_filename, frame.f_code.co_filename
-        # The cells' own files are looked at where their text is compiled; the watch makes its traps itself.
-        if in_library(file) or file.startswith(CELL) or file in OF_MAGICS or (file, caller) == OF_WATCH:
+        file, caller = file_of(code), file_of(frame.f_code)
+        # The cells' own files are looked at where their text is compiled.
+        if in_library(file) or file.startswith(CELL) or file in OF_MAGICS:
             return "", ""
         if not file.startswith("<"):
             return "file", file
@@ -135,17 +143,18 @@ class Listener:
 def is_profiled(frame: FrameType) -> bool:
     """Whether it is `%prun` that has code run, which is read like any other."""
     back = frame.f_back
-    return frame.f_code.co_name == "runctx" and back is not None and back.f_code.co_filename.endswith(OF_PRUN)
+    return frame.f_code.co_name == "runctx" and back is not None and file_of(back.f_code).endswith(OF_PRUN)
 
 
 def made_of_names() -> bool:
     """Whether a dataclass or a named tuple makes its methods; a field may be called anything, and then its name is code."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not frame.f_code.co_filename.startswith(CELL):
+    while frame is not None and not file_of(frame.f_code).startswith(CELL):
         if frame.f_code is NAMED_TUPLE:  # which looks at the names itself
             return True
         if frame.f_code is DATACLASS:
-            fields = frame.f_locals.get("fields", {})
-            return all(type(field.name) is str and field.name.isidentifier() for field in fields.values())
+            fields = frame.f_locals.get("fields", {}).values()
+            names = [field.name if type(field) is dataclasses.Field else None for field in fields]
+            return all(type(name) is str and name.isidentifier() for name in names)
         frame = frame.f_back
     return False

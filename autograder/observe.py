@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torch.func import functional_call as stateless
 from autograder.callbacks import leaves_all_as_it_is
 from autograder.functions import FUNCTIONS
 from autograder.meter import Meter
+from autograder.operations import Record
 from autograder.watch import ForbiddenCall, Sighting, watch
 
 # What is used after an answer has run, bound before: a student may have given these names to something else.
@@ -74,7 +75,7 @@ class Observation:
         gradient_error: why there are no gradients although they were asked for.
         forbidden: forbidden calls seen while the answer ran.
         operations: of torch, that the answer called, and its ways out of torch (only where something is forbidden).
-        beside: "threads", "processes", "grader": what else ran meanwhile or was changed (only in the sandbox).
+        beside: "threads", "processes": what else ran meanwhile (only in the sandbox).
         cells: numbers of the notebook's cells whose functions ran (only in the sandbox).
         largest, peak: elements of the largest tensor made, and of all alive at one moment, where the call was metered.
     """
@@ -170,7 +171,18 @@ def fit(own: dict[str, Tensor], asked: dict[str, Tensor]) -> None:
 DRIVERS: dict[str, Callable[..., Any]] = {"function": call_function, "letter": read_letter, "module": run_module}
 
 
-def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[Any, ...] = ()) -> Observation:
+def nobody(seen: Observation) -> None:
+    """Who waits for what was seen, at home."""
+
+
+def observe(
+    answer: Any,
+    call: Call,
+    driver: str = "function",
+    forbidden: tuple[Any, ...] = (),
+    record: Record | None = None,
+    tell: Callable[[Observation], None] = nobody,
+) -> Observation:
     """Run `answer` on `call` and report what happened; an exception of the answer is reported, never raised.
 
     Args:
@@ -178,6 +190,8 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
         call: arguments; the answer gets copies.
         driver: how the answer is used, a key of `DRIVERS`.
         forbidden: what must not be called meanwhile (see `watch`).
+        record: of what torch carries out meanwhile; an own one if there is none.
+        tell: is given the observation before its gradients are taken, which is no longer watched.
     """
     wants_gradients = call.cotangents is not None
     args, kwargs = fresh(call.args, wants_gradients), fresh(call.kwargs, wants_gradients)
@@ -185,16 +199,15 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
     value: Any = None
     error: str | None = None
     meter = Meter(list(tensors_in([args, kwargs]))) if call.metered else None
-    with watch(forbidden, sightings) as record, settings_kept() as changed_settings, torch.enable_grad():
+    not_written = False
+    with watch(forbidden, sightings, record) as record, settings_kept() as changed_settings, torch.enable_grad():
         token = running.set(True)
         try:
             with meter or nullcontext():
                 value = DRIVERS[driver](answer, *args, **kwargs)
         except NotImplementedError as problem:
             # A bare NotImplementedError is the released stub; one with a text comes from torch or the student's own code.
-            if not str(problem):
-                return Observation(not_written=True)
-            error = f"NotImplementedError: {problem}"
+            error, not_written = f"NotImplementedError: {problem}", not str(problem)
         except ForbiddenCall as problem:
             error = str(problem)
         except Exception as problem:
@@ -209,21 +222,23 @@ def observe(answer: Any, call: Call, driver: str = "function", forbidden: tuple[
             kept = None if error is not None else captured(value)
         except Exception as problem:  # keys of a dictionary may compare themselves in a way of their own
             error = error or describe(problem)
-    gradients, gradient_error = None, None
+    seen = Observation(not_written=True)
+    if not not_written:
+        seen = Observation(
+            value=kept,
+            error=error,
+            changed_inputs=changed_inputs,
+            changed_settings=tuple(changed_settings),
+            forbidden=tuple(sightings),
+            operations=tuple(name[:200] for name in sorted(record.outermost | record.left)[:MOST_OPERATIONS]),
+            largest=meter.reading.largest if meter else 0,
+            peak=meter.reading.peak if meter else 0,
+        )
+    tell(seen)
     if error is None and wants_gradients:
-        gradients, gradient_error = differentiate(value, call.cotangents or (), [*leaves(args), *leaves(kwargs)])
-    return Observation(
-        value=kept,
-        error=error,
-        changed_inputs=changed_inputs,
-        changed_settings=tuple(changed_settings),
-        gradients=gradients,
-        gradient_error=gradient_error,
-        forbidden=tuple(sightings),
-        operations=tuple(name[:200] for name in sorted(record.outermost | record.left)[:MOST_OPERATIONS]),
-        largest=meter.reading.largest if meter else 0,
-        peak=meter.reading.peak if meter else 0,
-    )
+        gradients, trouble = differentiate(value, call.cotangents or (), [*leaves(args), *leaves(kwargs)])
+        seen = replace(seen, gradients=gradients, gradient_error=trouble)
+    return seen
 
 
 def describe(problem: BaseException) -> str:

@@ -3,13 +3,15 @@
 The watch stands before torch and names the line. This stands behind it, where no name, callback or class of Python reaches.
 """
 
-import os
+import sys
+from collections.abc import Callable
 from functools import cache
-from types import FunctionType
+from os import urandom  # bound before a student gives the names away
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 import torch
-from torch._C._autograd import _disable_profiler_legacy as end_record  # bound before a student gives the names away
-from torch._C._autograd import _enable_profiler_legacy as begin_record
+from torch._C import _autograd
 from torch._C._profiler import _ExperimentalConfig, _RecordFunctionFast
 from torch.autograd import ProfilerConfig, ProfilerState
 
@@ -19,6 +21,41 @@ OWNERS = ("torch", "torch.Tensor", "torch.nn.functional", "torch.special", "torc
 # What a name is called inside, beside itself.
 INSIDE = ("{}", "{}_", "_{}", "{}_loss", "native_{}", "_native_{}", "special_{}", "linalg_{}", "_fused_{}", "_safe_{}", "_masked_{}")  # fmt: skip
 IN_SPARSE = ("_sparse_{}", "sparse_{}")
+
+
+class Switches(NamedTuple):
+    """What begins torch's record of this thread, and what ends it and gives it out."""
+
+    begin: Callable[[Any], None]
+    end: Callable[[], Any]
+
+
+# And of what else could switch it off for a while.
+SWITCHES = ("_enable_profiler_legacy", "_disable_profiler_legacy", "_enable_record_function")
+
+
+def switches() -> Switches:
+    return Switches(*(getattr(_autograd, name) for name in SWITCHES[:2]))
+
+
+@cache  # to look through all modules in every notebook's process would copy their memory
+def places_of_switches() -> tuple[tuple[ModuleType, str], ...]:
+    found = {id(getattr(_autograd, name)) for name in SWITCHES}
+    modules = list(sys.modules.values())
+    return tuple(
+        (module, name)
+        for module in modules
+        for name, thing in getattr(module, "__dict__", {}).items()
+        if id(thing) in found
+    )
+
+
+def take_switches() -> Switches:
+    """The switches, for the caller alone: they stand in no module of this process any more."""
+    taken = switches()
+    for module, name in places_of_switches():
+        delattr(module, name)
+    return taken
 
 
 class Record:
@@ -37,7 +74,8 @@ class Record:
         kept: False where somebody else's record was in the way, or ended this one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of: Switches | None = None) -> None:
+        self.of = of
         self.names, self.outermost, self.left, self.kept = set[str](), set[str](), set[str](), True
         self.calls = self.numbers = 0
 
@@ -49,9 +87,10 @@ class Record:
         self.end()
 
     def begin(self) -> None:
-        self.mark = os.urandom(8).hex()  # somebody else's record does not begin with it
+        self.mark = urandom(8).hex()  # somebody else's record does not begin with it
         try:
-            begin_record(PLAIN)
+            self.using = self.of or switches()
+            self.using.begin(PLAIN)
         except RuntimeError:  # there is one already
             self.mark, self.kept = "", False
             return
@@ -66,7 +105,7 @@ class Record:
             return
         self.set_mark()  # not there either, if noting was switched off meanwhile
         try:
-            names = [event.name() for thread in end_record() for event in thread]
+            names = [event.name() for thread in self.using.end() for event in thread]
         except RuntimeError:  # it has ended
             self.kept = False
             return
@@ -89,8 +128,11 @@ class Record:
         self.calls += 1
         if self.calls >= MOST_CALLS:
             self.calls = 0
-            self.end()
-            self.begin()
+            self.read()
+
+    def read(self) -> None:
+        self.end()
+        self.begin()
 
 
 @cache

@@ -135,6 +135,8 @@ IN_CHINESE = {
     r"(\w+), an earlier output or input": r"\1，也就是先前的輸出或輸入",
     r"code made from a text": "由文字做成的程式",
     r"code from the file (.+)": r"檔案 \1 裡的程式",
+    r"(.+) imported anew": r"重新匯入的 \1",
+    r"changed parts of the grader": "改過的評分程式",
     r"a long constant of bytes": "很長的 bytes 常數",
     r"open\(…\) to write": "以 open(…) 開檔寫入",
     r"\*\* with computed names": "** 展開的名稱是算出來的",
@@ -701,12 +703,16 @@ def less_usual(word: str) -> Rank:
     return Rank.LESS_USUAL if word in theirs() else Rank.UNKNOWN
 
 
+# Torch imports half of itself when a first derivative is taken: what a word means must not hang on what was graded before.
+LOADED = [module for name, module in sys.modules.items() if name.split(".")[0] in ("torch", "numpy", "sys", "os")]
+
+
 @cache
 def theirs() -> frozenset[str]:
     """Names of torch, numpy, IPython and of Python's inner objects: an attribute called so need not be the student's own."""
     with suppress(ImportError):
         import IPython  # noqa: F401
-    modules = [m for n, m in sys.modules.items() if n.split(".")[0] in ("torch", "numpy", "IPython", "sys", "os") and m]
+    modules = LOADED + [module for name, module in sys.modules.items() if name.split(".")[0] == "IPython" and module]
     kinds = [
         str, list, dict, object, type, BaseException,
         CodeType, CoroutineType, FrameType, FunctionType, GeneratorType, MethodType, ModuleType, TracebackType,

@@ -50,12 +50,14 @@ class ForbiddenCall(RuntimeError):
 
 
 @contextmanager
-def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) -> Iterator[Record]:
+def watch(
+    forbidden: Iterable[str | FunctionType], sightings: list[Sighting], record: Record | None = None
+) -> Iterator[Record]:
     """While active, a call of anything in `forbidden` is written to `sightings` and raises `ForbiddenCall`.
 
     What got past is noted at the end, from torch's own record of its operations, which is given out too.
     """
-    targets, record = tuple(filter(loaded, forbidden)), Record()
+    targets, record = tuple(filter(loaded, forbidden)), record or Record()
     if not targets:
         yield record
         return
@@ -75,17 +77,21 @@ def watch(forbidden: Iterable[str | FunctionType], sightings: list[Sighting]) ->
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(no_threads(seen))
             stack.enter_context(no_collection())
-            stack.callback(note_carried_out, record, operations_of(targets), sightings)
+            stack.callback(note_carried_out, record, targets, sightings)
             stack.enter_context(record)
             stack.enter_context(Watcher(builtins, seen, record))
         yield record
 
 
-def note_carried_out(record: Record, forbidden: frozenset[str], sightings: list[Sighting]) -> None:
+def note_carried_out(record: Record, forbidden: tuple[str | FunctionType, ...], sightings: list[Sighting]) -> None:
     """What the record holds of forbidden calls, where none was seen on its way."""
-    if not sightings:
-        names = [f"torch.ops.aten.{name}" for name in sorted(record.names & forbidden)]
-        sightings += [Sighting(name, 0) for name in names or ([] if record.kept else [PROFILER])]
+    if not sightings and (record.names or not record.kept):
+        sightings += carried_out(record.names & operations_of(forbidden), record.kept)
+
+
+def carried_out(names: Iterable[str], kept: bool) -> list[Sighting]:
+    found = [f"torch.ops.aten.{name}" for name in sorted(names)]
+    return [Sighting(name, 0) for name in found or ([] if kept else [PROFILER])]
 
 
 # What hands a tensor's numbers to Python or numpy, where nobody sees what is done with them.
@@ -152,7 +158,7 @@ class LibrariesOnly:
             self.seen()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
-        if not in_library(frame.f_code.co_filename) and not made_by_library(frame) and not is_imported(frame):
+        if not in_library(file_of(frame.f_code)) and not made_by_library(frame) and not is_imported(frame):
             self.seen()
 
 
@@ -193,13 +199,13 @@ def called_by_student() -> bool:
 
 
 HERE = Path(__file__).parent
-TESTS = str(HERE / "tests") + os.sep
-PACKAGES = (TORCH, str(HERE) + os.sep, str(HERE.parent / "course_lib") + os.sep)
+OURS, TESTS = str(HERE) + os.sep, str(HERE / "tests") + os.sep
+PACKAGES = (TORCH, OURS, str(HERE.parent / "course_lib") + os.sep)
 
 
 def of_package(frame: FrameType) -> bool:
     """Whether a frame runs torch's code or ours, by its file: a module may call itself what it likes."""
-    file = frame.f_code.co_filename
+    file = file_of(frame.f_code)
     if file.startswith("<") and not file.startswith("<ipython"):  # code that a package makes from a text
         return frame.f_globals.get("__name__", "").split(".")[0] in OWN_FILES
     return file.startswith(PACKAGES) and not file.startswith(TESTS)  # what our tests call stands for a student's call
@@ -207,6 +213,11 @@ def of_package(frame: FrameType) -> bool:
 
 INSTALLED = tuple(folder + os.sep for folder in (*site.getsitepackages(), site.getusersitepackages()))
 LIBRARIES = (PYTHON, *INSTALLED, *PACKAGES)
+
+
+def file_of(code: CodeType) -> str:
+    """The file that code calls its own, unless that is a text with opinions of its own."""
+    return code.co_filename if type(code.co_filename) is str else ""
 
 
 @cache  # asked of every function that runs in an operation
@@ -220,7 +231,7 @@ def in_library(file: str) -> bool:
 def made_by_library(frame: FrameType) -> bool:
     """Whether a frame runs what torch, a named tuple or a library's dataclass makes from a text: a warning on its way to
     the page comes to one of IPython's."""
-    if frame.f_code.co_filename == "<string>":
+    if file_of(frame.f_code) == "<string>":
         name = frame.f_globals.get("__name__", "")
         module = sys.modules.get(name) if type(name) is str else None
         file = getattr(module, "__file__", None) or ""
@@ -235,7 +246,7 @@ def is_imported(frame: FrameType) -> bool:
     """
     inside: FrameType | None = frame
     while inside is not None:
-        file = inside.f_code.co_filename
+        file = file_of(inside.f_code)
         if file.startswith("<frozen importlib"):
             return True
         if file.startswith("<ipython") or not (file.startswith("<") or in_library(file)):  # a student's
@@ -257,37 +268,35 @@ def trapped(function: FunctionType, name: str, seen: Callable[[str], None]) -> I
         yield
     finally:
         function.__code__ = original
-        TRAPS.pop(id(function), None)
 
 
-TRAPS: dict[int, tuple[str, Callable[[str], None]]] = {}
+TRAP_FILE = "<autograder>"
 
 
 def set_trap(function: FunctionType, name: str, seen: Callable[[str], None]) -> None:
-    """Make `function` call `seen(name)` from now on. Its own code is gone unless the caller kept it."""
-    TRAPS[id(function)] = (name, seen)
-    function.__code__ = trap_code(id(function), function.__code__.co_freevars)
+    """Make `function` call `seen(name)` from now on. Its own code is gone unless the caller kept it.
+
+    The trap holds both itself: it looks up no name, which somebody could have given to something else.
+    """
+    holds = {"seen": seen, "name": name}
+    code = trap.__code__
+    function.__code__ = code.replace(
+        co_consts=tuple(holds.get(constant, constant) for constant in code.co_consts),
+        co_freevars=function.__code__.co_freevars,
+        co_filename=TRAP_FILE,
+    )
 
 
-@cache  # compiling is what costs, and "torch.func.*" alone stands for twenty functions
-def trap_code(key: int, freevars: tuple[str, ...]) -> CodeType:
-    source = f"def trap(*args, **kwargs):\n    from autograder.watch import spring\n    spring({key})"
-    scope: dict[str, Any] = {}
-    exec(compile(source, "<autograder>", "exec"), scope)
-    code: CodeType = scope["trap"].__code__
-    return code.replace(co_freevars=freevars)
-
-
-def spring(key: int) -> None:
-    name, seen = TRAPS[key]
-    seen(name)
+def trap(*args: Any, **kwargs: Any) -> None:
+    seen: Any = "seen"
+    seen("name")
 
 
 def calling_line() -> int:
     """The line in the nearest frame that is neither torch's nor ours."""
     frame = sys._getframe(1)
     while frame is not None:
-        if not of_package(frame) and frame.f_code.co_filename != "<autograder>":
+        if not of_package(frame) and frame.f_code.co_filename != TRAP_FILE:
             return frame.f_lineno
         if frame.f_back is None:
             return 0

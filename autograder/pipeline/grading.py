@@ -28,6 +28,7 @@ from autograder.guard import forbidden_in_source, names_between_cells
 from autograder.judging import MISSING, decide
 from autograder.made import KINDS
 from autograder.observe import Observation
+from autograder.operations import operations_of
 from autograder.pipeline import sandbox
 from autograder.pipeline.bookkeeping import BookkeepingError, Books
 from autograder.pipeline.collect import collect
@@ -204,10 +205,11 @@ def check_of(cell: NotebookNode) -> str | None:
 
 
 def planned(exercise: Exercise, seed: int) -> dict[str, Any]:
-    """What the sandbox is told of an exercise: the inputs, and what may not be called."""
+    """What the sandbox is told of an exercise: the inputs, what may not be called, and the operations that carry it out."""
     return {
         "driver": exercise.driver,
         "forbidden": list(exercise.forbidden),
+        "operations": sorted(operations_of(exercise.forbidden)),
         "calls": [dumps(call) for call in calls(exercise, seed)],
     }
 
@@ -288,7 +290,6 @@ def seen_while_running(exercise: Exercise, observations: Sequence[Observation]) 
     said = {
         "threads": both("other threads", "其他執行緒"),
         "processes": both("other processes", "其他行程"),
-        "grader": both("changed parts of the grader", "改過的評分程式"),
     }
     kinds = {kind for seen in observations for kind in seen.beside}
     beside = [text for kind, text in said.items() if kind in kinds]

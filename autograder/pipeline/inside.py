@@ -4,24 +4,22 @@ The worker puts this file in the place of `autograder/__init__.py`. There are no
 values behind it; all that a notebook can reach is the inputs on which its answers are being run.
 """
 
-import _thread
-import threading
-from collections.abc import Callable, Iterator
+import builtins
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from os import WNOHANG, waitpid  # bound before a student gives the names to something else
-from resource import RUSAGE_CHILDREN, getrusage
-from signal import SIG_IGN, SIGCHLD, getsignal
-from sys import _current_frames as frames_of_threads
-from sys import gettrace, modules, settrace
+from operator import is_
+from sys import audit, gettrace, modules, settrace  # bound before a student gives the names to something else
 from types import FrameType, FunctionType
 from typing import Any
 
 import torch
 import torch.utils.dlpack
 
-from autograder.observe import observe, refuse_inside
+from autograder.observe import Observation, observe, refuse_inside
+from autograder.operations import Record
 from autograder.watch import CELL, FROM_NUMPY, Sighting
 from autograder.wire import MAX_SIGHTINGS, MOST_CELLS, dumps, loads
+from autograder.witness import CASE, READ, RETURNED, SEEN
 
 
 @dataclass
@@ -30,9 +28,7 @@ class State:
 
     plan: dict[str, dict[str, Any]] = field(default_factory=dict)
     open_check: str | None = None  # the exercise whose own check cell is running
-    send: Callable[[dict[str, Any]], None] = print
     trapped: list[Sighting] | None = None  # where calls of the course's own code are written while an answer runs
-    untouched: Callable[[], bool] = bool  # whether the grader's own parts are what they were before the first cell
 
 
 state = State()
@@ -99,8 +95,7 @@ class Counted:
     def __init__(self, module: Any, *names: str) -> None:
         self.times = 0
         for name in names:
-            if hasattr(module, name):  # Python 3.13 has other ways to start a thread than 3.11
-                setattr(module, name, self.counting(getattr(module, name)))
+            setattr(module, name, self.counting(getattr(module, name)))
 
     def counting(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -110,30 +105,11 @@ class Counted:
         return call
 
 
-STARTS = "start_new_thread", "start_new", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread"
-THREADS = Counted(_thread, *STARTS), Counted(threading, *STARTS)
 FROM_OUTSIDE = Counted(torch, "from_numpy", "frombuffer", "from_dlpack"), Counted(torch.utils.dlpack, "from_dlpack")
 
 
 def times(counted: tuple[Counted, ...]) -> int:
     return sum(each.times for each in counted)
-
-
-def ended_children() -> int:
-    """Grows with every process of the notebook's that has ended and was waited for."""
-    return getrusage(RUSAGE_CHILDREN).ru_minflt
-
-
-def beside(ended_before: int, started_before: int) -> Iterator[str]:
-    """What runs beside an answer, where no watch stands, or has run since."""
-    if len(frames_of_threads()) > 1 or times(THREADS) != started_before:
-        yield "threads"
-    try:
-        waitpid(-1, WNOHANG)
-    except ChildProcessError:
-        if ended_children() == ended_before and getsignal(SIGCHLD) is not SIG_IGN:
-            return
-    yield "processes"
 
 
 class CellsOf:
@@ -160,50 +136,83 @@ class CellsOf:
         return tuple(sorted(int(text) for text in digits if text.isdecimal() and len(text) < 6))[:MOST_CELLS]
 
 
-def sealed() -> Callable[[], bool]:
-    """A function that tells whether all parts of the grader in this process are still what they are now.
+LEANT_ON = ("contextlib", "re", "torch.overrides")  # parts of Python and torch that the grader's own are made of
+# What a notebook may give to something else in `builtins`; IPython does, too.
+FREE = ("_", "print", "input", "open", "display", "get_ipython", "exit", "quit", "help", "breakpoint", "__IPYTHON__")
+
+
+def sealed() -> tuple[Callable[[], bool], frozenset[FunctionType]]:
+    """A function that tells whether all parts of the grader in this process are still what they are now; and the functions among
+    them.
 
     It takes no name from outside, which somebody could have given to something else.
     """
-    identity, each, listed = id, map, list
-    ours = [module for name, module in modules.items() if name.partition(".")[0] == "autograder"]
-    kinds = {thing for module in ours for thing in vars(module).values() if isinstance(thing, type)}
-    kinds = {kind for kind in kinds if kind.__module__.partition(".")[0] == "autograder"}
+    same, every, each, listed, length = is_, all, map, list, len
+
+    def leant_on(module: str) -> bool:
+        return module.partition(".")[0] == "autograder" or module in LEANT_ON
+
+    ours = [module for name, module in modules.items() if leant_on(name)]
+    things = [thing for module in ours for thing in vars(module).values()]
+    kinds = {thing for thing in things if isinstance(thing, type) and leant_on(thing.__module__)}
     for module in ours:  # Python notes here which warnings of torch it has shown
         vars(module).setdefault("__warningregistry__", {})
-    spaces = [vars(owner) for owner in (*ours, *kinds)]
-    functions = {thing for space in spaces for thing in space.values() if isinstance(thing, FunctionType)}
-    kept = [(space, listed(space), listed(each(identity, space.values()))) for space in spaces]
-    codes = [(f, f.__code__, f.__defaults__, f.__kwdefaults__) for f in functions]
+    spaces = [(space, listed(space), listed(space.values())) for space in (vars(owner) for owner in (*ours, *kinds))]
+    functions = {f for _, _, values in spaces for f in values if isinstance(f, FunctionType)}
+    everywhere = vars(builtins)
+    called = [name for name in everywhere if name not in FREE]
+    found = listed(each(everywhere.get, called))
 
     def untouched() -> bool:
-        for space, names_kept, values_kept in kept:
-            if listed(space) != names_kept or listed(each(identity, space.values())) != values_kept:
+        if not every(each(same, each(everywhere.get, called), found)):
+            return False
+        for space, names_kept, values_kept in spaces:
+            if length(space) != length(names_kept) or not every(each(same, space.values(), values_kept)):
                 return False
-        for f, code, defaults, more in codes:
-            if f.__code__ is not code or f.__defaults__ is not defaults or f.__kwdefaults__ is not more:
+            if not every(each(same, space, names_kept)):
                 return False
         return True
 
-    return untouched
+    # Those of torch may be trapped meanwhile.
+    return untouched, frozenset(f for f in functions if leant_on(str(f.__module__)))
+
+
+class WitnessRecord(Record):
+    """In the place of a record of its own: it is kept elsewhere (witness.py)."""
+
+    def begin(self) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def read(self) -> None:
+        audit(READ)
 
 
 def check(name: str, answer: Any, seed: int = 0) -> None:
-    """Run `answer` on the inputs drawn for this submission and send out what it did, case by case."""
+    """Run `answer` on the inputs drawn for this submission and say what it did, case by case."""
     refuse_inside()
     if name != state.open_check or name not in state.plan:
         return  # the student's own extra call of check: nothing to do when graded
     plan = state.plan[name]
-    for i, text in enumerate(plan["calls"]):
-        state.trapped = []
-        call = loads(text)
-        before, entered = (ended_children(), times(THREADS)), times(FROM_OUTSIDE)
+    for i in range(plan["cases"]):
+        state.trapped, given = [], list[str]()
+        audit(CASE, name, i, given)
+        if not given:  # tried already
+            return
+        call = loads(given[0])
+        entered, record = times(FROM_OUTSIDE), WitnessRecord()
+
+        def tell(seen: Observation, entered: int = entered) -> None:
+            left = seen.operations + ((FROM_NUMPY,) if times(FROM_OUTSIDE) != entered and plan["forbidden"] else ())
+            audit(RETURNED, dumps(replace(seen, operations=left, forbidden=seen.forbidden[:MAX_SIGHTINGS])))
+
         with CellsOf() as cells:
-            seen = observe(answer, call, plan["driver"], tuple(plan["forbidden"]))
+            seen = observe(answer, call, plan["driver"], tuple(plan["forbidden"]), record, tell)
         # A loop may call the same thing on the same line any number of times.
         sightings = tuple(dict.fromkeys([*seen.forbidden, *state.trapped]))[:MAX_SIGHTINGS]
-        others = (*beside(*before), *(() if state.untouched() else ("grader",)))
-        operations = seen.operations + ((FROM_NUMPY,) if times(FROM_OUTSIDE) != entered and plan["forbidden"] else ())
-        seen = replace(seen, forbidden=sightings, beside=others, cells=cells.numbers, operations=operations)
         state.trapped = None
-        state.send({"event": "observation", "name": name, "case": i, "seen": dumps(seen)})
+        audit(SEEN, dumps(Observation(
+            gradients=seen.gradients, gradient_error=seen.gradient_error, forbidden=sightings, cells=cells.numbers
+        )))  # fmt: skip

@@ -15,16 +15,17 @@ import sys
 import sysconfig
 import tempfile
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from autograder.made import KINDS, LONGEST_TOLD, MOST_TOLD
-from autograder.observe import Call, Observation
+from autograder.observe import MOST_OPERATIONS, Call, Observation
 from autograder.pipeline.needed import spare
 from autograder.text import Text, both
+from autograder.watch import carried_out
 from autograder.wire import MAX_TEXT, WireError, dumps, loads_observation
 
 ROOT = Path(__file__).resolve().parent.parent  # the autograder package
@@ -34,6 +35,7 @@ START_SECONDS = 120.0
 # What a notebook at home has and the sandbox needs; `inside.py` takes the place of the package itself.
 OPEN_FILES = (
     "observe.py", "watch.py", "callbacks.py", "operations.py", "meter.py", "functions.py", "made.py", "text.py", "wire.py",
+    "witness.py",
 )  # fmt: skip
 
 
@@ -70,7 +72,8 @@ class Cell:
 class Job:
     """A notebook to run.
 
-    `plan` maps the name of an exercise to {"driver": …, "forbidden": [...], "calls": [one line of `wire.dumps` each]}.
+    `plan` maps the name of an exercise to {"driver": …, "forbidden": [...], "operations": [those of torch that carry it out],
+    "calls": [one line of `wire.dumps` each]}.
     """
 
     cells: tuple[Cell, ...]
@@ -99,7 +102,6 @@ class Outcome:
         ended: why the notebook as a whole was given up, or None.
         broken: the sandbox itself failed; nothing is known of the notebook.
         made: what became code while the cells ran and does not stand in them, by cell, see made.py.
-        came: the cases observed so far in this run of it; a check sends each once.
     """
 
     cells: dict[int, CellOutcome] = field(default_factory=dict)
@@ -108,7 +110,6 @@ class Outcome:
     ended: Text | None = None
     broken: bool = False
     made: dict[int, dict[tuple[str, str], None]] = field(default_factory=dict)
-    came: set[tuple[str, int]] = field(default_factory=set)
 
 
 def run(job: Job) -> Outcome:
@@ -189,7 +190,7 @@ class Worker:
         outcome = self.run(
             Job(
                 cells,
-                {"double": {"driver": "function", "forbidden": ["torch.softmax"], "calls": [call]}},
+                {"double": {"driver": "function", "forbidden": ["torch.softmax"], "operations": [], "calls": [call]}},
                 Limits(walled=self.walled),
             )
         )
@@ -260,7 +261,6 @@ def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
     """Enter one event into the outcome, type-checked: a student's code can have written it."""
     kind, index = event.get("event"), event.get("cell")
     if kind == "stopped":
-        outcome.came.clear()  # the notebook is run again
         if type(index) is int:
             outcome.stopped[index] = stop_text(event.get("reason"), job.limits)
     elif kind == "cell":
@@ -272,18 +272,31 @@ def note(event: dict[str, Any], outcome: Outcome, job: Job) -> None:
         if type(of) is str and of in KINDS and type(what) is str and sum(map(len, outcome.made.values())) < MOST_TOLD:
             told[of, clean(what[:LONGEST_TOLD])] = None
     elif kind == "observation":
-        name, case, seen = event.get("name"), event.get("case"), event.get("seen")
-        if type(name) is str and name in job.plan and type(case) is int and type(seen) is str:
-            if not 0 <= case < len(job.plan[name]["calls"]):
-                return
-            try:
-                observation = loads_observation(seen)
-            except WireError:
-                observation = Observation(error="its result could not be read")
-            if (name, case) in outcome.came:  # a check sends one; whose the other is, nobody knows
-                observation = Observation(error="more than one result came for this case")
-            outcome.came.add((name, case))
-            outcome.observations.setdefault(name, {})[case] = observation
+        name, case = event["name"], event["case"]
+        try:
+            observation = observed(event)
+        except WireError:
+            observation = Observation(error="its result could not be read")
+        outcome.observations.setdefault(name, {})[case] = observation
+
+
+def observed(event: dict[str, Any]) -> Observation:
+    """An observation from its two halves, which a student's code can have written, and from what the witness adds.
+
+    Raises:
+        WireError: if one is none.
+    """
+    first, rest = loads_observation(event["seen"]), loads_observation(event["rest"])
+    forbidden = tuple(dict.fromkeys([*first.forbidden, *rest.forbidden]))
+    return replace(
+        first,
+        forbidden=forbidden or tuple(carried_out(event["carried"], event["kept"])),
+        operations=tuple(sorted({*first.operations, *event["operations"]}))[: MOST_OPERATIONS + 1],
+        beside=tuple(event["beside"]),
+        gradients=rest.gradients,
+        gradient_error=rest.gradient_error,
+        cells=rest.cells,
+    )
 
 
 # Why a cell was stopped, by the worker's word for it.

@@ -80,7 +80,7 @@ CLONE3 = 435
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 FIELDS = {
     "cell": ("cell", "error", "line", "text", "images"),
-    "observation": ("name", "case", "seen"),
+    "observation": ("name", "case", "seen", "rest", "carried", "operations", "kept", "beside"),
     "made": ("cell", "kind", "what"),
 }
 KEYCTL_JOIN_SESSION_KEYRING = 1
@@ -148,17 +148,19 @@ def prepare() -> Any:
     import torch.nn.functional
     from traitlets.config import Config
 
-    import autograder.made  # noqa: F401  (the notebooks' processes do not see its file)
+    import autograder.witness  # noqa: F401  (the notebooks' processes do not see its file)
     import course_lib
+    from autograder.operations import places_of_switches
 
     for module in pkgutil.walk_packages(course_lib.__path__, "course_lib."):
         if ".tests" not in module.name and not module.name.endswith("triton_kernel"):  # triton takes a second to import
             import_module(module.name)
+    places_of_switches()
     close_course()
     stub_colab()
     no_monitor()
     no_loaders()
-    torch.compile = as_it_is
+    no_compiler()
     from IPython.core.interactiveshell import InteractiveShell
 
     config = Config()
@@ -176,7 +178,7 @@ def prepare() -> Any:
 def close_course() -> None:
     """Set a trap in every function of course_lib but the open modules: their code is gone from this process for good."""
     from autograder import state  # type: ignore[attr-defined]  # inside.py stands in its place here
-    from autograder.watch import ForbiddenCall, Sighting, calling_line, set_trap
+    from autograder.watch import TRAP_FILE, ForbiddenCall, Sighting, calling_line, set_trap
 
     def seen(name: str) -> None:
         if state.trapped is not None:
@@ -195,13 +197,20 @@ def close_course() -> None:
                 function = getattr(member, "__wrapped__", member)
                 if not isinstance(function, FunctionType) or not str(function.__module__).startswith("course_lib"):
                     continue  # what Python itself adds to a class (a named tuple's methods) is nobody's answer
-                if function.__code__.co_filename != "<autograder>":
+                if function.__code__.co_filename != TRAP_FILE:
                     set_trap(function, f"{owner}.{function.__qualname__}", seen)
 
 
-def as_it_is(model: Any = None, **options: Any) -> Any:
-    """In place of `torch.compile`, which takes longer than a cell may: the result is the same, and speed is not judged."""
-    return (lambda function: function) if model is None else model
+def no_compiler() -> None:
+    """`torch.compile` takes longer than a cell may: here it gives back what it gets. The result is the same, and speed is not
+    judged.
+    """
+    import torch
+
+    def as_it_is(model: Any = None, **options: Any) -> Any:
+        return (lambda function: function) if model is None else model
+
+    torch.compile = as_it_is
 
 
 def no_monitor() -> None:
@@ -232,6 +241,16 @@ def no_loaders() -> None:
     DataLoader.__init__ = __init__  # type: ignore[method-assign]
 
 
+def no_handlers() -> None:
+    """Nobody handles a signal while a notebook runs: a handler is given the frame of whatever runs, the witness's too."""
+    import _signal
+
+    def kept(number: int, handler: Any) -> Any:
+        return signal.getsignal(number)
+
+    _signal.signal = signal.signal = kept  # type: ignore[assignment]
+
+
 def stub_colab() -> None:
     """`google.colab` with the calls that notebooks make for comfort: they do nothing here."""
 
@@ -259,6 +278,7 @@ def run_job(job: Event, shell: Any, emit: Callable[[Event], None], walled: bool 
     skipped: dict[int, str | None] = {}
     told: set[int] = set()
     deadline = time.monotonic() + job["total_seconds"]
+    job["word"] = os.urandom(16).hex().encode()
     while True:
         watch = Watch(job, deadline, walled, told)
         broken = run_once(watch, shell, skipped, emit)
@@ -350,8 +370,9 @@ class Watch:
     def note(self, line: bytes, emit: Callable[[Event], None]) -> None:
         from autograder.wire import parse
 
+        word = self.job["word"]
         try:
-            event = parse(line.decode())
+            event = parse(line.removeprefix(word).decode())
             kind = event["event"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return
@@ -363,10 +384,8 @@ class Watch:
             self.cell, self.since, self.used = cell, now, None
         elif kind == "done":
             self.done = True
-        elif (
-            (kind == "cell" and self.tells_more(cell))
-            or (kind == "observation" and event.get("name") == self.open_check())
-            or (kind == "made" and cell == self.cell is not None)
+        elif (kind == "cell" and self.tells_more(cell)) or (
+            line.startswith(word) and (kind == "made" or event.get("name") == self.open_check())
         ):
             with suppress(RecursionError):  # it could be read, but is nested too deeply to be written
                 emit({name: event.get(name) for name in ("event", *FIELDS[kind])})
@@ -627,37 +646,52 @@ def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: in
     import torch
     from IPython.core.inputtransformer2 import TransformerManager
 
-    from autograder import sealed, state  # type: ignore[attr-defined]  # inside.py stands in its place here
-    from autograder.made import Listener
+    from autograder import state  # type: ignore[attr-defined]  # inside.py stands in its place here
+    from autograder.made import texts_of
+    from autograder.witness import CELL_RUNS
 
-    as_json, write = json.dumps, os.write  # bound before any cell has run
+    transform = TransformerManager().transform_cell
+    as_json, write, audit = json.dumps, os.write, sys.audit  # bound before any cell has run
 
     def send(event: Event) -> None:
         data = (as_json(event) + "\n").encode()
         while data:
             data = data[write(writer, data) :]
 
-    state.plan, state.send, state.untouched = job["plan"], send, sealed()
+    state.plan = {name: {**plan, "cases": len(plan["calls"])} for name, plan in job["plan"].items()}
+    call_witness(job, writer)
     torch.manual_seed(0)
-    runner, at = CellRunner(shell), 0
-    listener = Listener(
-        lambda kind, what: send({"event": "made", "cell": at, "kind": kind, "what": what}),
-        TransformerManager().transform_cell,
-    )
-    sys.addaudithook(listener)
+    runner = CellRunner(shell)
     for i, cell in enumerate(job["cells"]):
         send({"event": "start", "cell": i})
         if i in skipped:
             if skipped[i] is not None:  # else it ran through, and is not needed
                 send({"event": "cell", "cell": i, "error": skipped[i], "line": 0, "text": "", "images": []})
             continue
-        state.open_check, at = cell["check"], i
-        listener.expect(cell["source"])
+        state.open_check = cell["check"]
+        audit(CELL_RUNS, i, cell["check"] or "", texts_of(cell["source"], transform))
         result = runner.run(cell["source"], i)
         state.open_check = None
-        send({"event": "cell", "cell": i, **result})
+        send({**result, "event": "cell", "cell": i})
     send({"event": "done"})
     os._exit(0)
+
+
+def call_witness(job: Event, writer: int) -> None:
+    """What it is given is nobody's from now on."""
+    from autograder import sealed, state  # type: ignore[attr-defined]
+    from autograder.operations import take_switches
+    from autograder.witness import witness
+
+    calls: dict[str, list[str]] = {}
+    forbidden: dict[str, frozenset[str]] = {}
+    for name, plan in state.plan.items():
+        calls[name], operations = plan.pop("calls"), plan.pop("operations")
+        if plan["forbidden"]:
+            forbidden[name] = frozenset(operations)
+    del job["plan"]
+    no_handlers()
+    sys.addaudithook(witness(job.pop("word"), writer, calls, forbidden, take_switches(), *sealed()))
 
 
 class Capped:

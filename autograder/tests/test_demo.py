@@ -319,8 +319,8 @@ def test_what_one_student_writes_costs_no_other_a_grade(tmp_path: Path) -> None:
     hostile = {
         "s1": ("dot_product_variance", "def dot_product_variance(q, k, sigma_q=1.0, sigma_k=1.0):\n    return 10**400, q.sum()"),
         "s2": ("entropy", "def entropy(p):\n    raise ValueError('x' + chr(0xD800) + 'y')"),
-        "s3": ("entropy", "import autograder as A\nA.state.send({'event': 'observation', 'name': 'entropy', 'case': 0,"
-               " 'seen': '{\"object\": \"Observation\", \"fields\": []}'})\nA.state.plan.clear()"),
+        "s3": ("entropy", "import sys\ndef entropy(p):\n    sys.audit('autograder.returned', '{\"object\": \"Observation\","
+               " \"fields\": []}')\n    return p"),
         "s4": ("entropy", "def entropy(p):\n    return -torch.special.xlogy(p, p).sum(-1)"),
     }  # fmt: skip
     for student, (name, source) in hostile.items():

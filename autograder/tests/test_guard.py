@@ -4,6 +4,7 @@ import contextlib
 import copy
 import cProfile
 import gc
+import importlib
 import inspect
 import io
 import re
@@ -39,7 +40,7 @@ from autograder.pipeline.authoring import load_lesson, solved_notebook
 from autograder.pipeline.glossary import findings
 from autograder.syntax import MOST_SCANNED, TOO_LONG, is_no_python
 from autograder.tests.right_answers import RIGHT
-from autograder.unusual import TANGLED, Rank, Seen, said, unusual_in_source
+from autograder.unusual import TANGLED, Rank, Seen, said, theirs, unusual_in_source
 from autograder.watch import UNSEEN, ForbiddenCall, Sighting, Watcher, find, set_trap, watch
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
@@ -173,13 +174,13 @@ def test_what_torch_carried_out_is_on_its_record(operation, call):
 
 
 def another_record():
-    operations.end_record()
-    operations.begin_record(operations.PLAIN)
+    operations.switches().end()
+    operations.switches().begin(operations.PLAIN)
 
 
 @pytest.mark.hostile
 @pytest.mark.parametrize(
-    "switch", [operations.end_record, another_record, lambda: torch._C._autograd._enable_record_function(False)]
+    "switch", [operations.switches().end, another_record, lambda: torch._C._autograd._enable_record_function(False)]
 )
 def test_the_record_cannot_be_switched_off(switch):
     seen: list[Sighting] = []
@@ -193,10 +194,10 @@ def test_the_record_cannot_be_switched_off(switch):
 @pytest.mark.hostile
 def test_there_is_no_second_record():
     seen: list[Sighting] = []
-    operations.begin_record(operations.PLAIN)
+    operations.switches().begin(operations.PLAIN)
     with watch(["torch.softmax"], seen):
         assert (x + 1).sum() > x.sum()
-    operations.end_record()
+    operations.switches().end()
     assert seen == [Sighting("torch.profiler", 0)]
 
 
@@ -713,6 +714,12 @@ def test_no_solved_lesson_is_listed():
             name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("answer-")
             if cell.cell_type == "code" and cell.metadata.get("nbgrader", {}).get("solution"):
                 assert unusual_in_source(cell.source, get(name).forbidden) == [], name
+
+
+def test_what_a_word_means_does_not_hang_on_what_was_graded_before():
+    dicts = importlib.import_module("torch._dynamo.variables.dicts")  # as a first derivative has torch do
+    theirs.cache_clear()
+    assert dicts.DictKeysVariable.kv == "keys" and "kv" not in theirs()
 
 
 def test_no_right_answer_is_listed():

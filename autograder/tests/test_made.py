@@ -213,3 +213,30 @@ def test_a_cell_of_one_character_many_times_is_read_at_once(character: str) -> N
     assert is_no_python(source) in (False, True)
     assert isinstance(unusual_in_source(source), list)
     assert isinstance(unusual_in_source(f"x = {source!r}"), list)
+
+
+@pytest.mark.hostile
+def test_a_library_that_is_imported_anew_is_told() -> None:
+    """What the grader did to its functions, it did to those of before."""
+    again = """
+        import sys
+        import scipy.special._logsumexp as kept
+        del sys.modules["scipy.special._logsumexp"]
+        import scipy.special._logsumexp as fresh
+        assert fresh is not kept
+    """
+    assert told(again) == [("anew", "scipy.special._logsumexp")]
+
+
+def test_what_is_looked_for_and_not_there_is_no_import_anew() -> None:
+    looks = """
+        import importlib
+        for _ in range(2):
+            try:
+                import no_such_module
+            except ImportError:
+                pass
+        import colorsys
+        importlib.reload(colorsys)
+    """
+    assert told(looks) == []

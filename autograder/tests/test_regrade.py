@@ -663,18 +663,17 @@ def test_own_settings_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------- one at fault
 
 FORGED = """
-import autograder as A
-S = getattr(A, "state")
-honest, deep = S.send, {depth}
-def forged(event):
-    if event.get("event") == "observation":
-        import json
-        seen = json.loads(event["seen"])
+import json, sys
+R = getattr(sys.modules["autograder"], "__dict__")
+honest, deep = R["audit"], {depth}
+def forged(event, *args):
+    if event == "autograder.returned":
+        seen = json.loads(args[0])
         seen["fields"]["value"] = "HERE"
         inner = '{{"object": "Call", "fields": {{"args": ' * deep + "1" + "}}}}" * deep
-        event = dict(event, seen=json.dumps(seen).replace('"HERE"', inner))
-    honest(event)
-S.send = forged
+        args = (json.dumps(seen).replace('"HERE"', inner),)
+    honest(event, *args)
+R["audit"] = forged
 """
 
 

@@ -146,10 +146,11 @@ PRETENDING = {
         import autograder, autograder.observe as o
         o.observe = autograder.observe = lambda *args: o.Observation(value=None, error=None)
     """,
-    "the other exercise's observations": """
+    "what is told, told otherwise": """
         import autograder
-        old = autograder.state.send
-        autograder.state.send = lambda event: old({**event, "points": 1, "passed": True, "verdict": "full"})
+        from autograder.wire import dumps
+        told = dumps(autograder.Observation(value=None))
+        autograder.audit = lambda event, *args: __import__("sys").audit(event, *(told if type(x) is str else x for x in args))
     """,
     "the caller's frames": """
         def relevance(q, K):
@@ -329,7 +330,13 @@ for fd in range(256):
 
 @pytest.mark.hostile
 def test_an_early_done_costs_the_rest_of_the_own_notebook_only() -> None:
-    source = 'import autograder\nautograder.state.send({"event": "done"})\nimport time; time.sleep(0.5)\n'
+    source = """
+import os, time
+for fd in range(3, 30):
+    try: os.write(fd, b'{"event": "done"}\\n')
+    except OSError: pass
+time.sleep(0.5)
+"""
     assert points(graded(own=source)) == {"relevance": 0.0, "attend": 0.0}
     assert points(graded()) == FULL
 
@@ -377,18 +384,6 @@ SEEN = {dumps(Observation(value=torch.ones(1)))!r}
     record = graded(source)
     assert "Stopped within the check of: relevance" in record.reason
     assert "os._exit" in said(record) and "os.write" in said(record)
-
-
-@pytest.mark.hostile
-def test_of_two_results_for_one_case_neither_counts() -> None:
-    source = """
-import autograder
-send = autograder.state.send
-autograder.state.send = lambda event: (send(event), send(event))
-"""
-    record = graded(own=source)
-    assert points(record) == {"relevance": 0.0, "attend": 0.0}
-    assert "autograder.state.send" in said(record)
 
 
 @pytest.mark.hostile
@@ -546,15 +541,10 @@ LISTED = {
 @pytest.mark.hostile
 @pytest.mark.parametrize("route", ROUNDABOUT)
 def test_a_roundabout_call_is_listed(route: str) -> None:
-    """What torch was made to do stands on its own record. Who takes the grader itself away may have full points, so that
-    the attack is seen to work, but not without a line for the instructor."""
+    """What torch was made to do stands on its own record, which nobody takes away with the grader's other parts."""
     record = graded(attend=ROUNDABOUT[route])
-    if route == "a patched grader":
-        assert points(record) == FULL, record.grades[1].message
-        assert "attend, while it ran: changed parts of the grader" in said(record)
-    else:
-        assert points(record) == FULL | {"attend": 0.0}
-        assert "torch.ops.aten.scaled_dot_product_attention" in record.grades[1].message["en"]
+    assert points(record) == FULL | {"attend": 0.0}
+    assert "torch.ops.aten.scaled_dot_product_attention" in record.grades[1].message["en"]
     assert LISTED[route] in said(record)
 
 
@@ -1114,6 +1104,7 @@ print([c.co_name for c in gc.get_objects() if isinstance(c, types.CodeType) and 
             "text",
             "watch",
             "wire",
+            "witness",
             "worker",
         )
     }
@@ -1200,7 +1191,7 @@ print(os.listdir(os.environ["HOME"]), os.listdir("/dev/shm"), hasattr(builtins, 
 def test_the_inputs_of_other_exercises_are_no_secret_but_expected_values_are_not_there() -> None:
     """The plan holds calls and forbidden names; nothing else goes in."""
     plan = planned(get("attend"), 1)
-    assert set(plan) == {"driver", "forbidden", "calls"}
+    assert set(plan) == {"driver", "forbidden", "operations", "calls"}
     assert all("exact" not in call and "reference" not in call for call in plan["calls"])
 
 
@@ -1574,7 +1565,7 @@ print(b.recv(2).decode(), [x.sum().item() for x, in loader], loader.num_workers,
 @pytest.mark.hostile
 def test_events_of_many_small_parts_and_of_unknown_ones_do_not_get_through() -> None:
     """28 MB of brackets would be read as 1.5 GB of lists."""
-    job = {"cells": [{"source": "", "check": None}] * 2, "spare": []}
+    job = {"cells": [{"source": "", "check": None}] * 2, "spare": [], "word": b"a word"}
     watch, passed = Watch(job, 0.0, True, set()), list[dict[str, object]]()
     watch.note(
         b'{"event": "cell", "cell": 0, "error": null, "x": [' + b"[[[[[[]]]]]]," * 100_000 + b"1]}", passed.append
@@ -1740,9 +1731,9 @@ for depth in range(700, 1000):
 def test_a_result_of_numbers_with_one_hash_costs_its_own_case_only() -> None:
     source = """
 def relevance(q, K):
-    import autograder, json
+    import json, sys
     keys = [[{"int": hex(k * ((1 << 61) - 1))}, None] for k in range(1, 60_000)]
-    autograder.state.send({"event": "observation", "name": "relevance", "case": 0, "seen": json.dumps({"dict": keys})})
+    sys.audit("autograder.returned", json.dumps({"dict": keys}))
     return K @ q
 """
     begin = time.monotonic()

@@ -1,0 +1,253 @@
+"""Who reaches every part of the grader in the notebook's process makes no result out of the witness's sight.
+
+The attacks are given what they would have to reach first: the modules, the words of the events, the built-in itself. Nothing here
+is read; only what happens counts.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from textwrap import dedent
+
+import pytest
+
+from autograder.exercise import get
+from autograder.observe import Observation
+from autograder.operations import take_switches
+from autograder.pipeline import sandbox
+from autograder.pipeline.grading import planned
+from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
+from autograder.watch import Sighting
+from autograder.witness import CASE, RETURNED, SEEN
+
+REACH = f"""
+import os, sys, threading
+import torch
+from autograder import check
+from autograder.observe import Observation
+from autograder.wire import dumps, loads
+w, o, m = (sys.modules["autograder." + name] for name in ("watch", "operations", "made"))
+sdpa, off = torch.nn.functional.scaled_dot_product_attention, torch._C.DisableTorchFunction
+def asked(name, number):
+    box = []
+    sys.audit({CASE!r}, name, number, box)
+    return box
+def told(out):
+    sys.audit({RETURNED!r}, dumps(Observation(value=out.detach())))
+    sys.audit({SEEN!r}, dumps(Observation()))
+def attend(q, K, V):
+    return torch.exp(q @ K.T - torch.logsumexp(q @ K.T, -1)) @ V
+"""
+ATTEND = get("attend")
+BY_TORCH = Sighting("torch.ops.aten.scaled_dot_product_attention", 0)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def workers_ended() -> Iterator[None]:
+    yield
+    sandbox.close_all()
+
+
+def run(*cells: str) -> Outcome:
+    """A notebook that has reached everything, and then the check of `attend`."""
+    every = [Cell(REACH), *(Cell(dedent(source)) for source in cells), Cell("check('attend', attend)", "attend")]
+    outcome = sandbox.run(Job(tuple(every), {"attend": planned(ATTEND, 1)}, Limits(5.0, 30.0)))
+    assert not any(outcome.cells[i].error for i in range(len(every) - 1)), outcome.cells
+    return outcome
+
+
+def seen(*cells: str) -> list[Observation]:
+    """What came out of the cases of `attend`, in their order."""
+    return [observation for _, observation in sorted(run(*cells).observations.get("attend", {}).items())]
+
+
+def test_a_right_answer_is_seen_as_one() -> None:
+    observations = seen()
+    assert len(observations) == len(ATTEND.cases)
+    assert [(each.error, each.forbidden, each.beside) for each in observations] == [(None, (), ())] * len(observations)
+
+
+MADE_OUT_OF_SIGHT = {
+    "a part of the watch that puts itself back": """
+        def attend(q, K, V):
+            before, kept = w.given_a_callback, []
+            def look(*call):
+                w.given_a_callback = before
+                kept.append(sdpa(q[None], K, V, scale=1.0)[0])
+                return False
+            w.given_a_callback = look
+            q.exp()
+            return kept[0]
+    """,
+    "the watch is not there": """
+        def attend(q, K, V):
+            with off(): return sdpa(q[None], K, V, scale=1.0)[0]
+    """,
+    "a result of its own": """
+        def attend(q, K, V):
+            with off(): told(sdpa(q[None], K, V, scale=1.0)[0])
+            return q
+    """,
+    "a record that is not read": """
+        def attend(q, K, V):
+            o.Record.read = lambda self: None
+            with off(): return sdpa(q[None], K, V, scale=1.0)[0]
+    """,
+    "the inputs of all cases": """
+        def attend(q, K, V):
+            with off():
+                for case in range(1, 20):
+                    for text in asked("attend", case):
+                        q, K, V = loads(text).args
+                        told(sdpa(q[None], K, V, scale=1.0)[0])
+    """,
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("how", MADE_OUT_OF_SIGHT)
+def test_no_result_is_made_out_of_sight(how: str) -> None:
+    observations = [each for each in seen(MADE_OUT_OF_SIGHT[how]) if each.value is not None]
+    assert observations and all(each.forbidden == (BY_TORCH,) for each in observations), observations
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("switch", ["_enable_record_function(False)", "_disable_profiler_legacy()"])
+def test_nobody_else_has_the_switches_of_the_record(switch: str) -> None:
+    observations = seen(f"def attend(q, K, V):\n    torch._C._autograd.{switch}")
+    assert observations and all("AttributeError" in str(each.error) for each in observations)
+
+
+@pytest.mark.hostile
+def test_the_switches_stand_in_no_module() -> None:
+    if child := os.fork():
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return
+    left = 99
+    try:
+        taken = set(map(id, take_switches()))
+        left = sum(id(thing) in taken for module in list(sys.modules.values()) for thing in vars(module).values())
+    finally:
+        os._exit(left)
+
+
+@pytest.mark.hostile
+def test_a_case_is_given_out_to_its_own_check_in_its_own_thread_and_process() -> None:
+    ahead = """
+        early = asked("attend", 0)
+        def attend(q, K, V, good=attend):
+            other = threading.Thread(target=lambda: early.extend(asked("attend", 1)))
+            start(other)
+            other.join()
+            ends = os.pipe()
+            if os.fork() == 0:
+                os.write(ends[1], str(len(asked("attend", 1))).encode())
+                os._exit(0)
+            os.wait()
+            assert early == [] and os.read(ends[0], 9) == b"0"
+            return good(q, K, V)
+        start = threading.Thread.start
+    """
+    observations = seen(ahead)
+    assert len(observations) == len(ATTEND.cases)
+    assert all(each.error is None and each.beside == ("threads", "processes") for each in observations), observations
+
+
+CHANGES = {
+    "what the witness is made of": """
+        kept = sys.modules["autograder.witness"].Record
+        sys.modules["autograder.witness"].Record = lambda *switches: kept(*switches)
+        import colorsys
+        sys.modules["autograder.witness"].Record = kept
+    """,
+    "the code of a part": "w.find.__code__ = (lambda dotted: None).__code__",
+    "a part of the grader": """
+        kept = m.Listener.looked_at
+        m.Listener.looked_at = lambda *event: ("", "")
+        exec("hidden = 1")
+        m.Listener.looked_at = kept
+    """,
+    "what it calls": """
+        import builtins
+        kept = any
+        builtins.any = lambda things: True
+        exec("hidden = 1")
+        builtins.any = kept
+    """,
+}
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("what", CHANGES)
+def test_what_was_changed_for_a_moment_is_told(what: str) -> None:
+    assert ("grader", "") in run(CHANGES[what]).made.get(1, {})
+
+
+@pytest.mark.hostile
+def test_nobody_handles_signals() -> None:
+    """A handler is given the frame of whatever runs."""
+    handles = """
+        import signal
+        met = []
+        for ask in (signal.signal, sys.modules["_signal"].signal):
+            ask(signal.SIGUSR1, lambda number, frame: met.append(frame))
+            ask(signal.SIGINT, lambda number, frame: met.append(frame))
+        try: signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt: pass
+        assert met == []
+    """
+    assert len(seen(handles)) == len(ATTEND.cases)
+
+
+@pytest.mark.hostile
+def test_no_code_of_a_notebook_s_runs_within_the_witness() -> None:
+    """Neither last words of objects, nor what objects say of themselves."""
+    tries = f"""
+        import gc
+        class Text(str):
+            def note(self, *how):
+                inside.append(sys._getframe(1).f_code.co_name)
+                return 0
+            __hash__ = __str__ = __iter__ = strip = startswith = note
+            def __eq__(self, other): return bool(self.note())
+        class Last:
+            def __init__(self): self.me = self
+            def __del__(self): Text().note()
+        inside = []
+        gc.set_threshold(1)
+        for event in {[CASE, RETURNED, SEEN, "autograder.cell runs", "autograder.thread", "autograder.read"]!r}:
+            for count in range(6):
+                Last()
+                try: sys.audit(event, *[Text("x")] * count)
+                except Exception: pass
+        try: compile("1", Text("x"), "eval")
+        except Exception: pass
+        Last()
+        exec(compile("1", "x", "eval"))
+        gc.set_threshold(700)
+        gc.collect()
+        assert inside and not {{"attentive", "attend", "looked_at", "case", "seen"}} & set(inside), inside
+    """
+    assert len(seen(tries)) == len(ATTEND.cases)
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("attribute", ["tb_frame", "gi_frame"])
+def test_who_asks_for_frames_is_told(attribute: str) -> None:
+    asks = """
+        try: 1 / 0
+        except ZeroDivisionError as problem: problem.__traceback__.tb_frame
+        (x for x in "ab").gi_frame
+    """
+    assert ("call", attribute) in [what for made in run(asks).made.values() for what in made]
+
+
+@pytest.mark.hostile
+def test_there_is_no_second_witness() -> None:
+    second = """
+        met = []
+        sys.addaudithook(lambda event, args: met.append(sys._getframe(1).f_code.co_name))
+        import colorsys
+        assert met == []
+    """
+    assert len(seen(second)) == len(ATTEND.cases)

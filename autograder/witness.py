@@ -1,0 +1,227 @@
+"""What a submission cannot make lie, although it stands in the same process.
+
+Python tells functions of events (`sys.addaudithook`), and gives them to nobody again. One of them stands here. It holds the inputs
+that answers are tried on and gives out one case at a time; from then until it is told what came out, torch keeps its own record
+(operations.py), which nobody else can end or switch off. What it sends bears a word that only the worker knows. So whatever
+a notebook does with the grader's other parts, a result is not made out of sight: who knows the inputs is being recorded.
+"""
+
+import _thread
+import gc
+import os
+import sys
+import threading
+from _thread import get_ident
+from collections.abc import Callable, Mapping
+from json import encoder
+from os import WNOHANG, waitpid
+from resource import RUSAGE_CHILDREN, getrusage
+from signal import SIG_IGN, SIGCHLD, getsignal
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+from autograder.made import TO_FRAMES, Listener
+from autograder.observe import MOST_OPERATIONS
+from autograder.operations import Record, Switches
+
+# What a notebook's process tells: a cell is about to run; a case is wanted, its record has grown long, an answer has returned, all is
+# seen; a thread is to be started.
+CELL_RUNS, CASE, READ, RETURNED, SEEN, THREAD = (
+    f"autograder.{word}" for word in ("cell runs", "case", "read", "returned", "seen", "thread")
+)
+STARTS = "start_new_thread", "start_new", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread"
+
+# The watch's own doing.
+OFTEN = frozenset(["sys.settrace", "sys._getframe", "object.__getattr__", "object.__setattr__", "code.__new__"])
+
+
+def processes() -> Callable[[], bool]:
+    """A function that tells whether a process of the notebook's runs, or has run since now."""
+    ended = ended_children()
+
+    def since() -> bool:
+        try:
+            waitpid(-1, WNOHANG)
+        except ChildProcessError:
+            return ended_children() != ended or getsignal(SIGCHLD) is SIG_IGN
+        return True
+
+    return since
+
+
+def ended_children() -> int:
+    """Grows with every process of the notebook's that has ended and was waited for."""
+    return getrusage(RUSAGE_CHILDREN).ru_minflt
+
+
+def take_starts() -> dict[tuple[str, str], Callable[..., Any]]:
+    """What starts threads, by module and name, for the caller alone: who starts one from now on has the witness do it."""
+    taken: dict[tuple[str, str], Callable[..., Any]] = {}
+
+    def by_witness(module: str, name: str) -> Callable[..., Any]:
+        def start(*args: Any, **kwargs: Any) -> Any:
+            result: list[Any] = []
+            sys.audit(THREAD, module, name, args, kwargs, result)
+            return result[0]
+
+        return start
+
+    modules: tuple[ModuleType, ...] = (_thread, threading)
+    for module in modules:
+        for name in STARTS:
+            if hasattr(module, name):  # Python 3.13 has other ways than 3.11
+                taken[module.__name__, name] = getattr(module, name)
+                setattr(module, name, by_witness(module.__name__, name))
+    return taken
+
+
+def witness(
+    word: bytes,
+    writer: int,
+    calls: Mapping[str, list[str]],
+    forbidden: Mapping[str, frozenset[str]],
+    switches: Switches,
+    untouched: Callable[[], bool],
+    functions: frozenset[FunctionType],
+) -> Callable[[str, tuple[Any, ...]], None]:
+    """The function to be told of all events. Whatever it uses is looked up now, or is asked about first (`untouched`).
+
+    No code of a notebook's runs within it, which could ask for its frame: what it is given is taken for what it is by its type
+    alone, no object's last words fall into it, and nobody else handles signals.
+
+    Args:
+        word: what its own lines begin with.
+        writer: the pipe to the worker.
+        calls: of each exercise, as text.
+        forbidden: the operations that an answer may not have torch carry out, of exercises that forbid any call.
+        switches: of torch's record.
+        untouched: whether the parts of the grader are what they were.
+        functions: those of the grader, which stay what they are.
+    """
+    ident, pid, write, kind, frame, sorted_ = get_ident, os.getpid, os.write, type, sys._getframe, sorted
+    main, home = ident(), pid()
+    as_json = encoder.c_make_encoder(None, None, encoder.encode_basestring_ascii, None, ": ", ", ", False, False, True)  # type: ignore[attr-defined]
+    Text, Number, List, Tuple, Dict, Function = str, int, list, tuple, dict, FunctionType
+    collects, collect, do_not = gc.isenabled, gc.enable, gc.disable
+    nothing, often, to_frames = frozenset[str](), OFTEN, TO_FRAMES
+    frames, length, every = sys._current_frames, len, all
+
+    fine = True  # none of the grader's parts has been changed so far
+    cell, exercise = 0, ""
+    given, busy = set[tuple[str, int]](), set[int]()
+    starts, threads, threads_before = take_starts(), 0, 0
+    open_: tuple[str, int] | None = None
+    record = Record(switches)
+    since = processes()
+    returned: dict[str, Any] | None = None
+
+    def send(event: dict[str, Any]) -> None:
+        data = word + "".join(as_json(event, 0)).encode() + b"\n"
+        while data:
+            data = data[write(writer, data) :]
+
+    def tell(how: str, what: str) -> None:
+        send({"event": "made", "cell": cell, "kind": how, "what": what})
+
+    listener = Listener(tell)
+
+    def look() -> None:
+        """Tell of a part that is not what it was, at once: what runs from now on may be anybody's."""
+        nonlocal fine
+        if fine and not untouched():
+            fine = False
+            tell("grader", "")
+
+    def cell_runs(number: int, check: str, texts: list[str]) -> None:
+        nonlocal cell, exercise
+        if kind(number) is Number and kind(check) is Text and kind(texts) is List:
+            cell, exercise = number, check
+            listener.expected.update([text for text in texts if kind(text) is Text])
+
+    def case(name: str, number: int, box: list[str]) -> None:
+        nonlocal open_, record, since, returned, threads_before
+        if kind(name) is not Text or kind(number) is not Number or kind(box) is not List:
+            return
+        if name != exercise or (name, number) in given or not 0 <= number < len(calls[name]):
+            return
+        if open_ is not None and returned is None and open_[0] in forbidden:  # of a case that did not come to its end
+            record.end()
+        given.add((name, number))
+        open_, returned, record = (name, number), None, Record(switches)
+        since, threads_before = processes(), threads
+        if name in forbidden:
+            record.begin()
+        box.append(calls[name][number])
+
+    def has_returned(text: str) -> None:
+        nonlocal returned
+        if open_ is None or returned is not None or kind(text) is not Text:
+            return
+        name, number = open_
+        if name in forbidden:
+            record.end()
+        returned = {
+            "event": "observation",
+            "name": name,
+            "case": number,
+            "seen": text,
+            "carried": sorted_(record.names & forbidden.get(name, nothing)),
+            "operations": sorted_(record.outermost)[:MOST_OPERATIONS],
+            "kept": record.kept,
+        }
+
+    def seen(text: str) -> None:
+        nonlocal open_
+        if returned is None or open_ is None or kind(text) is not Text:
+            return
+        told = {"threads": length(frames()) > 1 or threads != threads_before, "processes": since()}
+        send({**returned, "rest": text, "beside": [what for what, true in told.items() if true]})
+        open_ = None
+
+    def thread(module: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: list[Any]) -> None:
+        nonlocal threads
+        if (kind(module), kind(name), kind(args), kind(kwargs), kind(result)) != (Text, Text, Tuple, Dict, List):
+            return
+        if every([kind(key) is Text for key in kwargs]):
+            threads += 1
+            result.append(starts[module, name](*args, **kwargs))
+
+    def read() -> None:
+        if open_ is not None and returned is None:
+            record.read()
+
+    ours: dict[str, Callable[..., None]] = {
+        CELL_RUNS: cell_runs, CASE: case, READ: read, RETURNED: has_returned, SEEN: seen, THREAD: thread
+    }  # fmt: skip
+    theirs, by_all = listener.events, THREAD
+    no_other, refusal = "sys.addaudithook", RuntimeError("there is one already")
+
+    def attend(event: str, args: tuple[Any, ...], caller: FrameType) -> None:
+        nonlocal fine
+        if event == "object.__setattr__" and kind(args[0]) is Function and args[0] in functions:
+            fine = False
+            tell("grader", "")
+        if event not in often:
+            look()
+        if event not in ours:
+            listener(event, args, caller)
+        elif event == by_all or (ident() == main and pid() == home):
+            ours[event](*args)
+
+    def attentive(event: str, args: tuple[Any, ...]) -> None:
+        if event == no_other:  # it would be told of what happens in here, and Python takes this for a no
+            raise refusal
+        if event not in ours and (event not in theirs or (event == "object.__getattr__" and args[1] not in to_frames)):
+            return
+        collected, me = collects(), ident()
+        do_not()
+        if me not in busy:  # to look at an event is one as well
+            busy.add(me)
+            try:
+                attend(event, args, frame(1))
+            finally:
+                busy.discard(me)
+        if collected:
+            collect()
+
+    return attentive
