@@ -1150,6 +1150,11 @@ def mean_of_counted(losses: Tensor, counts: Tensor) -> Tensor:
     return losses.where(counts, 0).sum() / counts.sum().clamp(min=1)
 
 
+def zero_for_nan(losses: Tensor, counts: Tensor) -> Tensor:
+    n = counts.sum()
+    return torch.where(n > 0, (losses * counts).sum() / n, 0.0)
+
+
 def mean_of_rows(losses: Tensor, counts: Tensor) -> Tensor:
     return (losses.where(counts, 0).sum(dim=-1) / counts.sum(dim=-1).clamp(min=1)).mean()
 
@@ -1271,6 +1276,7 @@ exercise(
             1,
             torch.float64,
             trap=True,
+            gradients=True,
         ),
         float64(lambda d: draw_loss(d, 3, 4, 6, -100)),
         noncontiguous(lambda d: draw_loss(d, 2, 3, 5, -100)),
@@ -1435,6 +1441,15 @@ exercise(
                 "Your look-up stops at an ignored label that is no class: you put something harmless in the place of −100 only, "
                 "and ignore_index may be another negative number.",
                 "被忽略的標籤不是有效的類別時，你的查表就出錯了：你只把 −100 換成無害的類別，但 ignore_index 也可能是別的負數。",
+            ),
+        ),
+        Mistake(
+            "zero_for_nan",
+            smoothed(zero_for_nan),
+            both(
+                "Where nothing counts you divide 0 by 0 and put a 0 in the place of the result. The value is right then, but "
+                "its gradient is NaN. Let the divisor be at least 1 instead.",
+                "沒有任何位置計入時，你用 0 除以 0，再把結果換成 0。值對了，梯度卻是 NaN。請改成讓除數至少是 1。",
             ),
         ),
         Mistake(

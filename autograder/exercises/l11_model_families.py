@@ -480,6 +480,11 @@ def loss_rolled_around(logits: Tensor, tokens: Tensor, key_mask: Tensor | None =
     return mean_of(losses_of(logits, tokens.roll(-1, 1)), real.roll(-1, 1))
 
 
+def zero_for_nan(losses: Tensor, counts: Tensor) -> Tensor:
+    n = counts.sum()
+    return torch.where(n > 0, (losses * counts).sum() / n, 0.0)
+
+
 def mean_of_rows(losses: Tensor, counts: Tensor) -> Tensor:
     return (losses.where(counts, 0).sum(dim=-1) / counts.sum(dim=-1).clamp(min=1)).mean()
 
@@ -570,6 +575,7 @@ exercise(
             1,
             torch.float64,
             trap=True,
+            gradients=True,
         ),
         Case(
             "one_token",
@@ -735,6 +741,15 @@ exercise(
             both(
                 "With nothing to predict your mean is 0/0. Such a batch has loss 0.",
                 "沒有東西要預測時，你的平均是 0/0。這種批次的損失要是 0。",
+            ),
+        ),
+        Mistake(
+            "zero_for_nan",
+            loss_with(zero_for_nan),
+            both(
+                "Where nothing counts you divide 0 by 0 and put a 0 in the place of the result. The value is right then, but "
+                "its gradient is NaN. Let the divisor be at least 1 instead.",
+                "沒有任何位置計入時，你用 0 除以 0，再把結果換成 0。值對了，梯度卻是 NaN。請改成讓除數至少是 1。",
             ),
         ),
         Mistake(

@@ -109,6 +109,12 @@ def loss_by_choosing(logits, target, smoothing=0.1, ignore_index=-100):
     return -((1 - smoothing) * right + smoothing * even).mean()
 
 
+def loss_or_a_constant(logits, target, smoothing=0.1, ignore_index=-100):
+    if bool((target == ignore_index).all()):
+        return torch.zeros((), dtype=logits.dtype)
+    return loss_by_choosing(logits, target, smoothing, ignore_index)
+
+
 def loss_by_loop(logits, target, smoothing=0.1, ignore_index=-100):
     log_p = logits.log_softmax(dim=-1)
     losses = []
@@ -203,7 +209,7 @@ RIGHT = {
     "decoder": [decoder_in_steps, decoder_by_reduce],
     "transformer_logits": [logits_in_steps, logits_by_positions, logits_row_by_row],
     "shift_right": [shifted_by_roll, shifted_by_padding, shifted_by_lists],
-    "label_smoothing_loss": [loss_by_distribution, loss_by_choosing, loss_by_loop],
+    "label_smoothing_loss": [loss_by_distribution, loss_by_choosing, loss_by_loop, loss_or_a_constant],
     "warmup_schedule": [rate_by_cases, rate_by_power, rate_by_peak],
     "greedy_decode": [greedy_by_columns, greedy_in_a_buffer, greedy_row_by_row],
     "parameter_count": [count_by_names, count_by_list],

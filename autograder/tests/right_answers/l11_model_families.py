@@ -57,6 +57,13 @@ def loss_by_selecting(logits, tokens, key_mask=None):
     return -chosen[torch.arange(len(chosen)), tokens[:, 1:][real[:, 1:]]].mean()
 
 
+def loss_or_a_constant(logits, tokens, key_mask=None):
+    real = torch.ones_like(tokens).bool() if key_mask is None else key_mask
+    if not bool(real[:, 1:].any()):
+        return logits.new_zeros(())
+    return loss_by_selecting(logits, tokens, key_mask)
+
+
 def spans_by_groupby(tokens, hidden, first_sentinel):
     inputs, targets, sentinel = [], [], first_sentinel
     for is_hidden, run in groupby(zip(tokens.tolist(), hidden.tolist()), key=lambda pair: pair[1]):
@@ -214,7 +221,7 @@ class HeadByHead(nn.Module):
 
 RIGHT = {
     "mask_tokens": [mask_by_indexing, mask_by_loops],
-    "next_token_loss": [loss_by_cross_entropy, loss_by_logsumexp, loss_by_selecting],
+    "next_token_loss": [loss_by_cross_entropy, loss_by_logsumexp, loss_by_selecting, loss_or_a_constant],
     "span_corruption": [spans_by_groupby, spans_by_cumulative_sum],
     "mean_pool": [pool_by_einsum, pool_by_weights, pool_by_loop],
     "family_mask": [family_by_blocks, family_by_rule],
