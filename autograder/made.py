@@ -56,6 +56,7 @@ MAGICS, OF_MAGICS = ("run_line_magic", "run_cell_magic"), ("<timed exec>", "<tim
 IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 # Libraries that make code of a template of their own and plain names, or of a line that is read (`%config`).
 TEMPLATES = ("/IPython/core/magics/config.py", "/scipy/stats/_distn_infrastructure.py")
+OF_SYSTEM = ("/usr/lib", "/lib")  # nobody writes there
 OF_PRUN = "/IPython/core/magics/execution.py"
 DATACLASS, NAMED_TUPLE = dataclasses._process_class.__code__, collections.namedtuple.__code__  # type: ignore[attr-defined]
 # What `timeit` makes of functions.
@@ -122,6 +123,9 @@ class Listener:
                 return "", ""
         if event == "exec":
             return self.executed(args[0], frame) if type(args[0]) is CodeType else ("text", "")
+        # Whoever calls: libraries load such files for others.
+        if event == "ctypes.dlopen" and type(args[0]) is str and "/" in args[0]:
+            return ("", "") if in_library(args[0]) or args[0].startswith(OF_SYSTEM) else ("file", args[0])
         if event == "sys.settrace":  # who traces is shown all that the grader holds; only the watch has reason to
             return ("", "") if caller.startswith(OURS) else ("call", event)
         if event == "object.__getattr__":

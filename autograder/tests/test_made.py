@@ -240,3 +240,17 @@ def test_what_is_looked_for_and_not_there_is_no_import_anew() -> None:
         importlib.reload(colorsys)
     """
     assert told(looks) == []
+
+
+@pytest.mark.hostile
+def test_a_file_of_machine_code_is_told_whoever_loads_it() -> None:
+    loads = """
+        import numpy as np
+        import torch
+        np.save("kernel.npy", np.zeros(3))
+        for load in (torch.classes.load_library, torch.ops.load_library):
+            try: load("kernel.npy")
+            except OSError: pass
+    """
+    files = {what for kind, what in told(loads) if kind == "file"}
+    assert len(files) == 1 and files.pop().endswith("/kernel.npy")
