@@ -52,6 +52,8 @@ OF_CELLS = frozenset(
 )
 TO_FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")  # the attributes among those that count
 HEARD = ("exec", "import", "open")  # wherever they come from
+# Whoever calls these is given what all others hold; libraries have no reason to while a notebook is graded.
+BY_ALL = ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames")
 MAGICS, OF_MAGICS = ("run_line_magic", "run_cell_magic"), ("<timed exec>", "<timed eval>", "<magic-timeit>")
 IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 # Libraries that make code of a template of their own and plain names, or of a line that is read (`%config`).
@@ -130,7 +132,7 @@ class Listener:
             return ("", "") if caller.startswith(OURS) else ("call", event)
         if event == "object.__getattr__":
             event = args[1]
-        return ("call", event) if event not in HEARD and caller.startswith(CELL) else ("", "")
+        return ("call", event) if event in BY_ALL or (event not in HEARD and caller.startswith(CELL)) else ("", "")
 
     def executed(self, code: CodeType, frame: FrameType) -> tuple[str, str]:
         file, caller = file_of(code), file_of(frame.f_code)

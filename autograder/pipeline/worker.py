@@ -242,13 +242,23 @@ def no_loaders() -> None:
 
 
 def no_handlers() -> None:
-    """Nobody handles a signal while a notebook runs: a handler is given the frame of whatever runs, the witness's too."""
+    """Nobody handles a signal while a notebook runs: a handler is given the frame of whatever runs, the witness's too. So no
+    alarm rings either, which would end the notebook; its limits are kept from outside.
+    """
     import _signal
 
     def kept(number: int, handler: Any) -> Any:
         return signal.getsignal(number)
 
-    _signal.signal = signal.signal = kept  # type: ignore[assignment]
+    def no_alarm(*when: Any) -> Any:
+        return 0
+
+    def no_timer(*when: Any) -> Any:
+        return 0.0, 0.0
+
+    for name, instead in {"signal": kept, "alarm": no_alarm, "setitimer": no_timer}.items():
+        setattr(_signal, name, instead)
+        setattr(signal, name, instead)
 
 
 def stub_colab() -> None:

@@ -254,3 +254,12 @@ def test_a_file_of_machine_code_is_told_whoever_loads_it() -> None:
     """
     files = {what for kind, what in told(loads) if kind == "file"}
     assert len(files) == 1 and files.pop().endswith("/kernel.npy")
+
+
+@pytest.mark.hostile
+def test_who_is_given_everything_is_told_though_a_library_asks() -> None:
+    asks = """
+        import gc, timeit
+        timeit.timeit(gc.get_objects, number=1)
+    """
+    assert told(asks) == [("call", "gc.get_objects")]

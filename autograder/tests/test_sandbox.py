@@ -1741,6 +1741,24 @@ def relevance(q, K):
     assert time.monotonic() - begin < 60
 
 
+def test_a_time_limit_of_an_own_cell_s_and_asyncio_cost_nothing() -> None:
+    own = """
+import asyncio, signal, time
+signal.signal(signal.SIGALRM, lambda number, frame: print("late"))
+signal.alarm(1)
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+time.sleep(1.2)
+signal.alarm(0)
+async def one(): return 1
+loop = asyncio.new_event_loop()
+assert loop.run_until_complete(one()) == 1
+print("on")
+"""
+    outcome = run(own)
+    assert outcome.cells[0].text.strip() == "on", outcome
+    assert points(graded(own=own)) == FULL
+
+
 @pytest.mark.parametrize("how", ["@torch.compile", "@torch.compile(dynamic=True)"])
 def test_an_answer_to_be_compiled_runs_as_it_is(how: str) -> None:
     """To compile it would take longer than a cell may."""
