@@ -157,8 +157,8 @@ def sealed() -> tuple[Callable[[], bool], frozenset[FunctionType]]:
     kinds = {thing for thing in things if isinstance(thing, type) and leant_on(thing.__module__)}
     for module in ours:  # Python notes here which warnings of torch it has shown
         vars(module).setdefault("__warningregistry__", {})
-    spaces = [(space, listed(space), listed(space.values())) for space in (vars(owner) for owner in (*ours, *kinds))]
-    functions = {f for _, _, values in spaces for f in values if isinstance(f, FunctionType)}
+    spaces = [(space, listed(space.values())) for space in (vars(owner) for owner in (*ours, *kinds))]
+    functions = {f for _, values in spaces for f in values if isinstance(f, FunctionType)}
     everywhere = vars(builtins)
     called = [name for name in everywhere if name not in FREE]
     found = listed(each(everywhere.get, called))
@@ -166,10 +166,8 @@ def sealed() -> tuple[Callable[[], bool], frozenset[FunctionType]]:
     def untouched() -> bool:
         if not every(each(same, each(everywhere.get, called), found)):
             return False
-        for space, names_kept, values_kept in spaces:
-            if length(space) != length(names_kept) or not every(each(same, space.values(), values_kept)):
-                return False
-            if not every(each(same, space, names_kept)):
+        for space, kept in spaces:  # as many, and each in its place: a name that is new stands at the end
+            if length(space) != length(kept) or not every(each(same, space.values(), kept)):
                 return False
         return True
 
