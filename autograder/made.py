@@ -6,6 +6,7 @@ not stand in them. Python tells of these before they run, and who is told cannot
 
 import ast
 import collections
+import ctypes
 import dataclasses
 import sys
 import timeit
@@ -52,13 +53,27 @@ OF_CELLS = frozenset(
 )
 TO_FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")  # the attributes among those that count
 HEARD = ("exec", "import", "open")  # wherever they come from
-# Whoever calls these is given what all others hold; libraries have no reason to while a notebook is graded.
-BY_ALL = ("gc.get_objects", "gc.get_referrers", "gc.get_referents", "sys._current_frames")
+# Whoever calls these is given what all others hold, or runs code where nobody is told of it; libraries have no reason to while a
+# notebook is graded.
+BY_ALL = (
+    "gc.get_objects",
+    "gc.get_referrers",
+    "gc.get_referents",
+    "sys._current_frames",
+    "sys._current_exceptions",
+    "cpython.PyInterpreterState_New",
+)
+EVENTS = OF_CELLS.union(HEARD, BY_ALL)
+INNERMOST = (
+    "_test",
+    "_xx",
+)  # Python's own tests of itself: what begins so does with threads, frames and memory as it likes
 MAGICS, OF_MAGICS = ("run_line_magic", "run_cell_magic"), ("<timed exec>", "<timed eval>", "<magic-timeit>")
 IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 # Libraries that make code of a template of their own and plain names, or of a line that is read (`%config`).
 TEMPLATES = ("/IPython/core/magics/config.py", "/scipy/stats/_distn_infrastructure.py")
 OF_SYSTEM = ("/usr/lib", "/lib")  # nobody writes there
+OF_THREADS = "/threadpoolctl.py"
 OF_PRUN = "/IPython/core/magics/execution.py"
 DATACLASS, NAMED_TUPLE = dataclasses._process_class.__code__, collections.namedtuple.__code__  # type: ignore[attr-defined]
 # What `timeit` makes of functions.
@@ -69,10 +84,15 @@ TIMED = {
 }
 
 
+def as_lines(text: str) -> str:
+    """As a traceback has it, which reads a cell by its lines: there are more ends of lines than Python's."""
+    return "\n".join(text.splitlines()).strip()
+
+
 def texts_of(source: str, transform: Callable[[str], str]) -> list[str]:
     """What Python compiles of a cell, and of the magics in it, once IPython has transformed it: all that is read by others."""
     text = transform(source)
-    found = [text.strip()]
+    found = [as_lines(text)]
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -80,7 +100,8 @@ def texts_of(source: str, transform: Callable[[str], str]) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MAGICS:
             given = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
-            found += [transform(inner).strip() for inner in given]
+            for inner in given:
+                found += texts_of(inner, transform)
     return found
 
 
@@ -93,7 +114,6 @@ class Listener:
 
     def __init__(self, tell: Callable[[str, str], None]) -> None:
         self.tell = tell
-        self.events = OF_CELLS.union(HEARD)
         self.left = MOST_TOLD
         self.expected = set[str]()  # texts of cells; a traceback reads again what has run
         self.texts: dict[str, str] = {}
@@ -113,13 +133,16 @@ class Listener:
         if event == "import" or (event == "open" and caller.startswith(IMPORTERS)):
             self.imported.update(sys.modules)
             file = args[1] if event == "import" else args[0]
+            module = file.rpartition("/")[2].partition(".")[0] if type(file) is str else ""
+            if event == "import" and module.startswith(INNERMOST):
+                return "call", f"import {module}"
             return ("file", file) if type(file) is str and not in_library(file) else ("", "")
         if event == "compile":
             source, file = args
             text = source.decode(errors="replace") if type(source) is bytes else source if type(source) is str else ""
             name = file if type(file) is str else ""
             self.texts[name] = text
-            if name.startswith(CELL) and text and text.strip() not in self.expected:
+            if name.startswith(CELL) and text and as_lines(text) not in self.expected:
                 return "text", text
             if type(source) in (bytes, str):  # is told of when it is carried out
                 return "", ""
@@ -128,6 +151,8 @@ class Listener:
         # Whoever calls: libraries load such files for others.
         if event == "ctypes.dlopen" and type(args[0]) is str and "/" in args[0]:
             return ("", "") if in_library(args[0]) or args[0].startswith(OF_SYSTEM) else ("file", args[0])
+        if event == "ctypes.dlsym":  # a function by its name; libraries look for theirs when they are imported
+            return ("", "") if is_imported(frame) or sets_threads(frame) else ("call", event)
         if event == "sys.settrace":  # who traces is shown all that the grader holds; only the watch has reason to
             return ("", "") if caller.startswith(OURS) else ("call", event)
         if event == "object.__getattr__":
@@ -144,6 +169,14 @@ class Listener:
         text = self.texts.get(file, "")
         known = caller.endswith(TEMPLATES) or is_profiled(frame) or text in TIMED
         return ("", "") if known or is_imported(frame) or made_of_names() else ("text", text)
+
+
+def sets_threads(frame: FrameType) -> bool:
+    """Whether it is scikit-learn's package for numbers of threads that has `ctypes` look for a function."""
+    looks: FrameType | None = frame
+    while looks is not None and file_of(looks.f_code) == ctypes.__file__:
+        looks = looks.f_back
+    return looks is not None and in_library(file_of(looks.f_code)) and file_of(looks.f_code).endswith(OF_THREADS)
 
 
 def is_profiled(frame: FrameType) -> bool:

@@ -68,11 +68,9 @@ def watch(
 
     builtins, functions = resolved(targets)
     with ExitStack() as stack:
-        for function, name in functions:
-            stack.enter_context(trapped(function, name, seen))
+        compiles: list[Any] = [(torch.compile, f"torch.compile{UNSEEN}")] if builtins else []  # torch.cond does as well
+        stack.enter_context(trapped([*functions, *compiles], seen))
         if builtins:
-            compile_: Any = torch.compile
-            stack.enter_context(trapped(compile_, f"torch.compile{UNSEEN}", seen))  # torch.cond compiles as well
             if "torch._dynamo" in sys.modules:  # what was compiled before runs as it is written
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             stack.enter_context(no_threads(seen))
@@ -260,14 +258,16 @@ def vars_of(module: object) -> object:
 
 
 @contextmanager
-def trapped(function: FunctionType, name: str, seen: Callable[[str], None]) -> Iterator[None]:
-    """Swap the code of a Python function, which reaches every name it is bound to."""
-    original = function.__code__
-    set_trap(function, name, seen)
+def trapped(functions: list[tuple[FunctionType, str]], seen: Callable[[str], None]) -> Iterator[None]:
+    """Swap the code of Python functions, which reaches every name they are bound to."""
+    originals = [(function, function.__code__) for function, _ in functions]
     try:
+        for function, name in functions:
+            set_trap(function, name, seen)
         yield
     finally:
-        function.__code__ = original
+        for function, original in originals:
+            function.__code__ = original
 
 
 TRAP_FILE = "<autograder>"
@@ -281,7 +281,7 @@ def set_trap(function: FunctionType, name: str, seen: Callable[[str], None]) -> 
     holds = {"seen": seen, "name": name}
     code = trap.__code__
     function.__code__ = code.replace(
-        co_consts=tuple(holds.get(constant, constant) for constant in code.co_consts),
+        co_consts=tuple([holds.get(constant, constant) for constant in code.co_consts]),
         co_freevars=function.__code__.co_freevars,
         co_filename=TRAP_FILE,
     )

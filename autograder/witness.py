@@ -3,7 +3,8 @@
 Python tells functions of events (`sys.addaudithook`), and gives them to nobody again. One of them stands here. It holds the inputs
 that answers are tried on and gives out one case at a time; from then until it is told what came out, torch keeps its own record
 (operations.py), which nobody else can end or switch off. What it sends bears a word that only the worker knows. So whatever
-a notebook does with the grader's other parts, a result is not made out of sight: who knows the inputs is being recorded.
+a notebook does with the grader's other parts, a result is not made out of sight: who knows the inputs is being recorded. (That holds
+for what Python itself offers. Memory that is read by its address is stopped by nothing here; what gives it is told, or read about.)
 """
 
 import _thread
@@ -11,28 +12,43 @@ import gc
 import os
 import sys
 import threading
+import time
 from _thread import get_ident
 from collections.abc import Callable, Mapping
 from json import encoder
 from os import WNOHANG, waitpid
 from resource import RUSAGE_CHILDREN, getrusage
 from signal import SIG_IGN, SIGCHLD, getsignal
+from sys import _current_frames
+from time import clock_gettime, perf_counter
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
-from autograder.made import TO_FRAMES, Listener
+from autograder.made import EVENTS, TO_FRAMES, Listener
 from autograder.observe import MOST_OPERATIONS
 from autograder.operations import Record, Switches
+from autograder.watch import OURS, file_of
 
 # What a notebook's process tells: a cell is about to run; a case is wanted, its record has grown long, an answer has returned, all is
 # seen; a thread is to be started.
-CELL_RUNS, CASE, READ, RETURNED, SEEN, THREAD = (
+TOLD = CELL_RUNS, CASE, READ, RETURNED, SEEN, THREAD = tuple(
     f"autograder.{word}" for word in ("cell runs", "case", "read", "returned", "seen", "thread")
 )
 STARTS = "start_new_thread", "start_new", "start_joinable_thread", "_start_new_thread", "_start_joinable_thread"
 
 # The watch's own doing.
 OFTEN = frozenset(["sys.settrace", "sys._getframe", "object.__getattr__", "object.__setattr__", "code.__new__"])
+
+READ_OF = "object.__getattr__"
+GET_FRAME = "sys._getframe"  # the witness calls it itself
+DEPTH = 24  # more than the witness needs for an event
+
+clock_of = getattr(time, "pthread_getcpuclockid", None)  # Linux has it
+
+
+def to_frame(args: tuple[Any, ...]) -> bool:
+    """Whether the attribute that is asked for leads to a frame."""
+    return len(args) == 2 and type(args[1]) is str and args[1] in TO_FRAMES
 
 
 def processes() -> Callable[[], bool]:
@@ -54,6 +70,14 @@ def ended_children() -> int:
     return getrusage(RUSAGE_CHILDREN).ru_minflt
 
 
+def work() -> dict[int, float]:
+    """Processor time of each thread that has Python code to run; where it cannot be told, each counts as having worked."""
+    running = _current_frames()
+    if clock_of is None:
+        return dict.fromkeys(running, perf_counter())
+    return dict(zip(running, map(clock_gettime, map(clock_of, running))))  # none can end meanwhile
+
+
 def take_starts() -> dict[tuple[str, str], Callable[..., Any]]:
     """What starts threads, by module and name, for the caller alone: who starts one from now on has the witness do it."""
     taken: dict[tuple[str, str], Callable[..., Any]] = {}
@@ -62,6 +86,8 @@ def take_starts() -> dict[tuple[str, str], Callable[..., Any]]:
         def start(*args: Any, **kwargs: Any) -> Any:
             result: list[Any] = []
             sys.audit(THREAD, module, name, args, kwargs, result)
+            if not result:
+                raise RuntimeError("can't start new thread")
             return result[0]
 
         return start
@@ -103,13 +129,19 @@ def witness(
     as_json = encoder.c_make_encoder(None, None, encoder.encode_basestring_ascii, None, ": ", ", ", False, False, True)  # type: ignore[attr-defined]
     Text, Number, List, Tuple, Dict, Function = str, int, list, tuple, dict, FunctionType
     collects, collect, do_not = gc.isenabled, gc.enable, gc.disable
-    nothing, often, to_frames = frozenset[str](), OFTEN, TO_FRAMES
-    frames, length, every = sys._current_frames, len, all
+    nothing, often, read_of, spared = frozenset[str](), OFTEN, READ_OF, frozenset([GET_FRAME])
+    every = all
+
+    def others() -> dict[int, float]:
+        """Which threads there are beside the notebook's own, and what they have done; who waits does nothing."""
+        done = work()
+        done.pop(main, None)
+        return done
 
     fine = True  # none of the grader's parts has been changed so far
     cell, exercise = 0, ""
-    given, busy = set[tuple[str, int]](), set[int]()
-    starts, threads, threads_before = take_starts(), 0, 0
+    given, busy, startled = set[tuple[str, int]](), dict[int, bool](), dict[int, bool]()
+    starts, threads, before = take_starts(), 0, (0, others())
     open_: tuple[str, int] | None = None
     record = Record(switches)
     since = processes()
@@ -129,8 +161,8 @@ def witness(
         """Tell of a part that is not what it was, at once: what runs from now on may be anybody's."""
         nonlocal fine
         if fine and not untouched():
-            fine = False
             tell("grader", "")
+            fine = False
 
     def cell_runs(number: int, check: str, texts: list[str]) -> None:
         nonlocal cell, exercise
@@ -139,7 +171,7 @@ def witness(
             listener.expected.update([text for text in texts if kind(text) is Text])
 
     def case(name: str, number: int, box: list[str]) -> None:
-        nonlocal open_, record, since, returned, threads_before
+        nonlocal open_, record, since, returned, before
         if kind(name) is not Text or kind(number) is not Number or kind(box) is not List:
             return
         if name != exercise or (name, number) in given or not 0 <= number < len(calls[name]):
@@ -148,7 +180,7 @@ def witness(
             record.end()
         given.add((name, number))
         open_, returned, record = (name, number), None, Record(switches)
-        since, threads_before = processes(), threads
+        since, before = processes(), (threads, others())
         if name in forbidden:
             record.begin()
         box.append(calls[name][number])
@@ -174,7 +206,7 @@ def witness(
         nonlocal open_
         if returned is None or open_ is None or kind(text) is not Text:
             return
-        told = {"threads": length(frames()) > 1 or threads != threads_before, "processes": since()}
+        told = {"threads": (threads, others()) != before, "processes": since()}
         send({**returned, "rest": text, "beside": [what for what, true in told.items() if true]})
         open_ = None
 
@@ -193,14 +225,14 @@ def witness(
     ours: dict[str, Callable[..., None]] = {
         CELL_RUNS: cell_runs, CASE: case, READ: read, RETURNED: has_returned, SEEN: seen, THREAD: thread
     }  # fmt: skip
-    theirs, by_all = listener.events, THREAD
-    no_other, refusal = "sys.addaudithook", RuntimeError("there is one already")
+    theirs, by_all, ours_alone = EVENTS, THREAD, OURS
+    missed = False
 
     def attend(event: str, args: tuple[Any, ...], caller: FrameType) -> None:
         nonlocal fine
         if event == "object.__setattr__" and kind(args[0]) is Function and args[0] in functions:
-            fine = False
             tell("grader", "")
+            fine = False
         if event not in often:
             look()
         if event not in ours:
@@ -209,19 +241,68 @@ def witness(
             ours[event](*args)
 
     def attentive(event: str, args: tuple[Any, ...]) -> None:
-        if event == no_other:  # it would be told of what happens in here, and Python takes this for a no
-            raise refusal
-        if event not in ours and (event not in theirs or (event == "object.__getattr__" and args[1] not in to_frames)):
-            return
-        collected, me = collects(), ident()
-        do_not()
-        if me not in busy:  # to look at an event is one as well
-            busy.add(me)
+        """Raises nothing: an error shows to whoever made it what the functions hold that it came through. What could not be
+        looked at is told with the next event.
+        """
+        nonlocal missed
+        me, collected = 0, False
+        try:
+            if event not in ours and (event not in theirs or (event == read_of and not to_frame(args))):
+                return
+            collected, me = collects(), ident()
+            do_not()
+            if busy.get(me):  # to look at an event is one as well
+                if not startled.get(me):
+                    startled[me] = True
+                    if not file_of(frame(1).f_code).startswith(ours_alone):
+                        tell("call", "code of the notebook's within the witness")
+                    startled[me] = False
+                return
+            busy[me] = True
             try:
+                if missed:
+                    tell("call", "what could not be looked at")
+                    missed = False
                 attend(event, args, frame(1))
             finally:
-                busy.discard(me)
+                busy[me] = False
+        except BaseException:  # nothing is called or compared here, which could fail again
+            missed = missed or event not in spared
         if collected:
-            collect()
+            try:
+                collect()
+            except BaseException:
+                missed = True
 
     return attentive
+
+
+# The two functions that may say no to an event stand apart, for they hold nothing that an error could show.
+
+
+def room(event: str, args: tuple[Any, ...]) -> None:
+    """Told before the witness: at the end of an endless recursion Python itself says no, for the witness could not look.
+
+    Raises:
+        RecursionError: if there is no room.
+    """
+    if event in EVENTS:
+        if event != GET_FRAME and (event != READ_OF or to_frame(args)):
+            deeper(DEPTH)
+    elif event in TOLD:
+        deeper(2 * DEPTH)  # the witness asks for the threads then, which is an event
+
+
+def deeper(levels: int) -> None:
+    if levels:
+        deeper(levels - 1)
+
+
+def alone(event: str, args: tuple[Any, ...]) -> None:
+    """Told after the witness: another one would be told of what happens in it.
+
+    Raises:
+        RuntimeError: if somebody wants to add one; Python takes this for a no.
+    """
+    if event == "sys.addaudithook":
+        raise RuntimeError("there is one already")

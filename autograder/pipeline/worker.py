@@ -261,6 +261,20 @@ def no_handlers() -> None:
         setattr(signal, name, instead)
 
 
+def no_module_anew() -> None:
+    """Python's built-in modules are there already, and are not made anew: they would have all that was taken out of them."""
+    import _imp
+    import importlib
+
+    for name in sys.builtin_module_names:
+        importlib.import_module(name)
+
+    def create_builtin(spec: Any) -> ModuleType:
+        raise ImportError("no module is made anew while a notebook is graded")
+
+    _imp.create_builtin = create_builtin
+
+
 def stub_colab() -> None:
     """`google.colab` with the calls that notebooks make for comfort: they do nothing here."""
 
@@ -691,7 +705,7 @@ def call_witness(job: Event, writer: int) -> None:
     """What it is given is nobody's from now on."""
     from autograder import sealed, state  # type: ignore[attr-defined]
     from autograder.operations import take_switches
-    from autograder.witness import witness
+    from autograder.witness import alone, room, witness
 
     calls: dict[str, list[str]] = {}
     forbidden: dict[str, frozenset[str]] = {}
@@ -701,7 +715,10 @@ def call_witness(job: Event, writer: int) -> None:
             forbidden[name] = frozenset(operations)
     del job["plan"]
     no_handlers()
+    no_module_anew()
+    sys.addaudithook(room)
     sys.addaudithook(witness(job.pop("word"), writer, calls, forbidden, take_switches(), *sealed()))
+    sys.addaudithook(alone)
 
 
 class Capped:

@@ -554,6 +554,40 @@ def test_what_is_used_afterwards_was_bound_before(where: str, name: str, monkeyp
     assert torch.equal(back.value, torch.full((3, 2), 2.0)) and torch.equal(back.gradients[0], torch.full((2, 3), 2.0))
 
 
+# -------------------------------------------------------------------------------------------- gradients that are 0
+
+
+def mean_of_kept(x: Tensor, kept: Tensor) -> Tensor:
+    return x.where(kept, 0.0).sum() / kept.sum().clamp(min=1)
+
+
+def kept_or_not(keep: bool) -> Exercise:
+    case = Case("c", LABEL, lambda d: (d.normal(4), torch.full((4,), keep)), gradients=True)
+    return exercise_of(mean_of_kept, case)
+
+
+def test_a_constant_has_the_right_gradient_only_where_that_is_0() -> None:
+    def cut_off(x: Tensor, kept: Tensor) -> Tensor:
+        return x.detach()[kept].mean() if kept.any() else torch.zeros(())
+
+    assert verdict_on(kept_or_not(False), cut_off).passed
+    found = only(verdict_on(kept_or_not(True), cut_off))
+    assert found.difference is not None and "cut off" in found.difference["en"] and "斷開" in found.difference["zh-TW"]
+
+
+def test_a_nan_in_the_gradient_alone_is_named() -> None:
+    def zero_for_nan(x: Tensor, kept: Tensor) -> Tensor:
+        n = kept.sum()
+        return torch.where(n > 0, (x * kept).sum() / n, 0.0)
+
+    assert verdict_on(kept_or_not(True), zero_for_nan).passed
+    found = only(verdict_on(kept_or_not(False), zero_for_nan))
+    assert found.difference == both(
+        "the gradient with respect to x holds NaN where it should not (100% of its entries).",
+        "對 x 的梯度出現了不該有的 NaN（占 100%）。",
+    )
+
+
 # --------------------------------------------------------------------------------- more digits than the inputs have
 
 

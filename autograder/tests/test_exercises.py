@@ -393,6 +393,28 @@ def embed_viewed_ids(ids, W_E):
     return W_E[ids.view(-1)].view(*ids.shape, -1)
 
 
+def smoothed_losses(logits, target, smoothing, ignore_index):
+    counts = target != ignore_index
+    log_p = logits.log_softmax(dim=-1)
+    right = log_p.gather(-1, target.where(counts, 0)[..., None])[..., 0]
+    return -(1 - smoothing) * right - smoothing * log_p.mean(dim=-1), counts
+
+
+def losses_ahead(logits, tokens, key_mask):
+    real = torch.ones_like(tokens, dtype=torch.bool) if key_mask is None else key_mask
+    return -logits[:, :-1].log_softmax(dim=-1).gather(-1, tokens[:, 1:, None])[..., 0], real[:, 1:]
+
+
+def smoothing_hides_nan(logits, target, smoothing=0.1, ignore_index=-100):
+    losses, counts = smoothed_losses(logits, target, smoothing, ignore_index)
+    return ((losses * counts).sum() / counts.sum()).nan_to_num(0.0)
+
+
+def prediction_hides_nan(logits, tokens, key_mask=None):
+    losses, counts = losses_ahead(logits, tokens, key_mask)
+    return (torch.einsum("bn,bn->", losses, counts.to(losses.dtype)) / counts.sum()).nan_to_num(0.0)
+
+
 # Wrong answers, the mistake that names each (None: no known one, so no name), and a case that must fail.
 WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
     ("digit_periods", digits_while_positive, "zero_has_no_digits", "zero"),
@@ -438,6 +460,8 @@ WRONG: list[tuple[str, Callable[..., Any], str | None, str]] = [
     ("scaled_dot_product_attention", attention_in_float32_unless_masked, None, "float64"),
     ("scaled_dot_product_attention", attention_in_float32_unless_masked, None, "float16_no_mask"),
     ("scaled_dot_product_attention", attention_with_even_rows_zeroed, None, "equal_scores"),
+    ("label_smoothing_loss", smoothing_hides_nan, "zero_for_nan", "nothing_counts"),
+    ("next_token_loss", prediction_hides_nan, "zero_for_nan", "no_target"),
 ]
 
 
@@ -451,6 +475,28 @@ def test_wrong_answers_fail_where_they_should(name: str, answer: Any, mistake: s
         verdict = judge(name, answer, seed)
         assert not next(result for result in verdict.cases if result.name == case).passed, seed
         assert verdict.mistake == mistake, (seed, [(c.name, c.mistake) for c in verdict.cases if not c.passed])
+
+
+def mean_or_zero(losses: Tensor, counts: Tensor) -> Tensor:
+    """0/0 where nothing counts, but what is left out is cut out, so the NaN reaches no gradient."""
+    n = counts.sum()
+    return torch.where(n > 0, losses.where(counts, 0.0).sum() / n, 0.0)
+
+
+def smoothing_without_a_trace(logits, target, smoothing=0.1, ignore_index=-100):
+    return mean_or_zero(*smoothed_losses(logits, target, smoothing, ignore_index))
+
+
+def prediction_without_a_trace(logits, tokens, key_mask=None):
+    return mean_or_zero(*losses_ahead(logits, tokens, key_mask))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("label_smoothing_loss", smoothing_without_a_trace), ("next_token_loss", prediction_without_a_trace)],
+)
+def test_a_nan_that_reaches_neither_value_nor_gradient_costs_nothing(name: str, answer: Any) -> None:
+    full_marks(name, answer, SEEDS)
 
 
 @pytest.mark.parametrize("name", WITH_SOFTMAX)

@@ -166,11 +166,24 @@ HONEST = {
     "magics": "%time x = 1\n%timeit -n1 -r1 x\n%matplotlib inline\n%pip install torch\n!ls\nprint?",
     "a cell magic": "%%time\nx = 1\ny = 2",
     "a captured cell": "%%capture out\nprint(1)\n%time z = 3",
+    "magics in a magic": "%%time\n%%capture\n%%capture\n%time x = 1\nprint(x)",
     "a profile": "def f(x): return x\n%prun f(1)",
     "settings": "%config InteractiveShell.ast_node_interactivity = 'all'",
     "prompts": ">>> x = 1\n>>> print(x)\n",
     "modules": "import statistics, decimal, csv, textwrap, fractions, sklearn.datasets\nfrom scipy import stats\nstats.norm(0, 1)",
     "pictures": "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.legend(['a'])\nplt.show()",
+    "libraries that look for functions of libraries": """
+        import uuid
+        import numpy as np
+        from sklearn.cluster import KMeans
+        uuid.uuid4(), KMeans(2, n_init=1).fit(np.arange(20.0).reshape(10, 2))
+    """,
+    "threads that have ended": """
+        import asyncio
+        from concurrent.futures import ThreadPoolExecutor
+        with ThreadPoolExecutor(2) as pool: list(pool.map(abs, [1, 2]))
+        await asyncio.to_thread(sum, [1, 2])
+    """,
     "functions of functions": """
         import functools
         @functools.lru_cache
@@ -203,6 +216,31 @@ def test_a_traceback_that_reads_an_earlier_cell_again_is_not_told() -> None:
     helper, fails = "def helper(x):\n    return x / 0", "helper(1)"
     outcome = sandbox.run(Job((Cell(helper), Cell(fails)), {}, LIMITS))
     assert outcome.cells[1].error is not None and outcome.made == {}
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x0c", "\x85", "\r\n", "\x1c"])
+def test_a_cell_with_other_ends_of_lines_that_fails_is_not_told(end: str) -> None:
+    """Text that was copied from a page or a document brings them along; the traceback has lines, not what ends them."""
+    fails = f"# copied{end}s = 'a'\nno_such_name\n"
+    outcome = sandbox.run(Job((Cell(fails),), {}, LIMITS))
+    assert outcome.cells[0].error == "NameError: name 'no_such_name' is not defined" and outcome.made == {}
+
+
+@pytest.mark.parametrize("calls", ["open('no file')", "exec", "namedtuple('Pair', 'x y')", "torch.exp(torch.ones(2))"])
+def test_an_endless_recursion_tells_nothing_and_leaves_python_as_it_was(calls: str) -> None:
+    fails = f"""
+        import gc
+        import torch
+        from collections import namedtuple
+        def endless(n):
+            try: {calls}
+            except OSError: pass
+            return endless(n + 1)
+        try: endless(0)
+        except RecursionError: pass
+        assert gc.isenabled()
+    """
+    assert told(fails) == []
 
 
 @pytest.mark.hostile
@@ -256,10 +294,35 @@ def test_a_file_of_machine_code_is_told_whoever_loads_it() -> None:
     assert len(files) == 1 and files.pop().endswith("/kernel.npy")
 
 
+ASKED_BY_LIBRARIES = {
+    "gc.get_objects": "import gc, timeit\ntimeit.timeit(gc.get_objects, number=1)",
+    "sys._current_exceptions": "import sys, timeit\ntimeit.timeit(sys._current_exceptions, number=1)",
+    "ctypes.dlsym": "import ctypes, pydoc\npydoc.locate('ctypes.pythonapi.Py_IsInitialized')()",
+    "cpython.PyInterpreterState_New": "import _xxsubinterpreters\n_xxsubinterpreters.create()",
+    "import _testcapi": "import _testcapi",
+}
+
+
 @pytest.mark.hostile
-def test_who_is_given_everything_is_told_though_a_library_asks() -> None:
-    asks = """
-        import gc, timeit
-        timeit.timeit(gc.get_objects, number=1)
+@pytest.mark.parametrize("what", ASKED_BY_LIBRARIES)
+def test_who_is_given_everything_is_told_though_a_library_asks(what: str) -> None:
+    module = ASKED_BY_LIBRARIES[what].split()[1]
+    if importlib.util.find_spec(module.strip(",")) is None:
+        pytest.skip(f"this Python has no {module}")
+    assert ("call", what) in told(ASKED_BY_LIBRARIES[what])
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("module", ["_thread", "_signal"])
+def test_python_s_built_in_modules_are_not_made_anew(module: str) -> None:
+    """They would have what was taken out of them, and nobody is told of what it does."""
+    again = f"""
+        import _imp, importlib, sys
+        from importlib.machinery import BuiltinImporter, ModuleSpec
+        there = sys.modules[{module!r}]
+        for make in (_imp.create_builtin, BuiltinImporter.create_module):
+            try: raise AssertionError(make(ModuleSpec({module!r}, BuiltinImporter)))
+            except ImportError: pass
+        assert importlib.import_module({module!r}) is there
     """
-    assert told(asks) == [("call", "gc.get_objects")]
+    assert told(again) == []

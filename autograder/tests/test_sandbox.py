@@ -586,7 +586,10 @@ def test_what_is_called_back_out_of_sight_has_no_points(route: str) -> None:
 HELPERS = {
     "threads": """
         import threading
-        threading.Thread(target=time.sleep, args=(1,), daemon=True).start()
+        def count():
+            for _ in range(10_000): time.sleep(1e-4)
+        threading.Thread(target=count, daemon=True).start()
+        def ask(): time.sleep(0.01)
     """,
     "processes": """
         import os

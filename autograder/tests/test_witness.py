@@ -12,13 +12,14 @@ from textwrap import dedent
 import pytest
 
 from autograder.exercise import get
+from autograder.made import EVENTS
 from autograder.observe import Observation
 from autograder.operations import take_switches
 from autograder.pipeline import sandbox
 from autograder.pipeline.grading import planned
 from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
 from autograder.watch import Sighting
-from autograder.witness import CASE, RETURNED, SEEN
+from autograder.witness import CASE, RETURNED, SEEN, TOLD
 
 REACH = f"""
 import os, sys, threading
@@ -153,6 +154,31 @@ def test_a_case_is_given_out_to_its_own_check_in_its_own_thread_and_process() ->
     assert all(each.error is None and each.beside == ("threads", "processes") for each in observations), observations
 
 
+LEFT_WAITING = """
+        import queue
+        jobs, done = queue.Queue(), queue.Queue()
+        def serve():
+            while True: done.put(good(*jobs.get()))
+        good = attend
+        threading.Thread(target=serve, daemon=True).start()
+"""
+
+
+def test_a_thread_that_only_waits_is_not_told() -> None:
+    observations = seen(LEFT_WAITING)
+    assert len(observations) == len(ATTEND.cases) and all(each.beside == () for each in observations)
+
+
+@pytest.mark.hostile
+def test_a_thread_that_works_for_an_answer_is_told() -> None:
+    works = """
+        def attend(*given):
+            jobs.put(given)
+            return done.get()
+    """
+    assert [each.beside for each in seen(LEFT_WAITING, works)] == [("threads",)] * len(ATTEND.cases)
+
+
 CHANGES = {
     "what the witness is made of": """
         kept = sys.modules["autograder.witness"].Record
@@ -215,7 +241,7 @@ def test_no_code_of_a_notebook_s_runs_within_the_witness() -> None:
             def __del__(self): Text().note()
         inside = []
         gc.set_threshold(1)
-        for event in {[CASE, RETURNED, SEEN, "autograder.cell runs", "autograder.thread", "autograder.read"]!r}:
+        for event in {sorted({*TOLD, *EVENTS})!r}:
             for count in range(6):
                 Last()
                 try: sys.audit(event, *[Text("x")] * count)
@@ -240,6 +266,51 @@ def test_who_asks_for_frames_is_told(attribute: str) -> None:
         (x for x in "ab").gi_frame
     """
     assert ("call", attribute) in [what for made in run(asks).made.values() for what in made]
+
+
+@pytest.mark.hostile
+def test_errors_show_nothing_of_the_witness() -> None:
+    """A traceback leads to all that the functions hold that it came through."""
+    tries = f"""
+        import traceback
+        shown = set()
+        def show(act, *args):
+            try: act(*args)
+            except BaseException as problem:
+                shown.update(f"{{frame.f_code.co_name}} {{sorted(frame.f_locals)}}"
+                             for frame, _ in traceback.walk_tb(problem.__traceback__))
+        def at_depth(left, *event):
+            if left: at_depth(left - 1, *event)
+            else: sys.audit(*event)
+        for event in {sorted({*TOLD, *EVENTS, "sys.addaudithook"})!r}:
+            show(sys.audit, event)
+        for event in {["open", "exec", "sys._getframe", "object.__getattr__", CASE, SEEN]!r}:
+            for depth in range(900, 990):
+                show(at_depth, depth, event, "1", "tb_frame")
+        shown -= {{name for name in shown if name.split()[0] in ("show", "at_depth")}}
+        assert shown == {{"room ['args', 'event']", "to_frame ['args']", "deeper ['levels']", "alone ['args', 'event']"}}, shown
+    """
+    outcome = run(tries)
+    assert ("call", "what could not be looked at") in outcome.made[1]
+    assert len(outcome.observations["attend"]) == len(ATTEND.cases)
+
+
+@pytest.mark.hostile
+def test_a_part_that_is_changed_where_there_is_no_room_to_look_is_told() -> None:
+    changes = """
+        kept = w.find
+        def at_depth(left):
+            if left: return at_depth(left - 1)
+            w.find = print
+            try: open("nofile")
+            except OSError: pass
+            finally: w.find = kept
+        for depth in range(800, 1000):
+            try: at_depth(depth)
+            except RecursionError: pass
+    """
+    later = "kept, w.find = w.find, print\nimport colorsys\nw.find = kept"
+    assert ("grader", "") in [what for made in run(changes, later).made.values() for what in made]
 
 
 @pytest.mark.hostile
