@@ -5,7 +5,7 @@ import re
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 
 from autograder.watch import Sighting
@@ -138,10 +138,17 @@ def read(source: str, depth: int) -> ast.Module | None:
 
 
 def syntax_tree(text: str) -> ast.Module | None:
-    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about the student's text; nobody is to be told here
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError), unwarned():
         return ast.parse(text)
     return None
+
+
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """What Python or IPython warns of here is about a student's text, and nobody is to be told."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def is_no_python(source: str) -> bool:
@@ -151,7 +158,8 @@ def is_no_python(source: str) -> bool:
         return False
     for text in filter(None, (transformed(source), source)):
         try:
-            ast.parse(text)
+            with unwarned():
+                ast.parse(text)
         except SyntaxError:
             continue
         except (ValueError, RecursionError, MemoryError):  # refused here, and perhaps not there
@@ -177,7 +185,8 @@ def transformed(source: str) -> str | None:
 
         # It leaves out empty lines at the top, but the lines that follow are told by their numbers.
         above = source[: len(source) - len(source.lstrip())].count("\n")
-        return "\n" * above + str(TransformerManager().transform_cell(source))
+        with unwarned():
+            return "\n" * above + str(TransformerManager().transform_cell(source))
     except Exception:  # no IPython here, or a text that it cannot read either
         return None
 

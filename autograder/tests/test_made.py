@@ -4,6 +4,7 @@ import importlib.util
 import io
 import marshal
 import textwrap
+import warnings
 import zipfile
 from collections.abc import Iterator
 
@@ -251,6 +252,14 @@ def test_a_cell_of_one_character_many_times_is_read_at_once(character: str) -> N
     assert is_no_python(source) in (False, True)
     assert isinstance(unusual_in_source(source), list)
     assert isinstance(unusual_in_source(f"x = {source!r}"), list)
+
+
+@pytest.mark.parametrize("source", ["# copied\x85x = 1\ny = 2\n", "x = 1\nx is 1", "x = '\\d'"])
+def test_what_python_warns_of_in_a_cell_s_text_is_not_said(source: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not is_no_python(source)
+        assert unusual_in_source(source) == []
 
 
 @pytest.mark.hostile
