@@ -168,7 +168,7 @@ class Listener:
             return "file", file
         text = self.texts.get(file, "")
         known = caller.endswith(TEMPLATES) or is_profiled(frame) or text in TIMED
-        return ("", "") if known or is_imported(frame) or made_of_names() else ("text", text)
+        return ("", "") if known or is_imported(frame) or made_of_names(frame) else ("text", text)
 
 
 def sets_threads(frame: FrameType) -> bool:
@@ -185,15 +185,15 @@ def is_profiled(frame: FrameType) -> bool:
     return frame.f_code.co_name == "runctx" and back is not None and file_of(back.f_code).endswith(OF_PRUN)
 
 
-def made_of_names() -> bool:
+def made_of_names(frame: FrameType) -> bool:
     """Whether a dataclass or a named tuple makes its methods; a field may be called anything, and then its name is code."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not file_of(frame.f_code).startswith(CELL):
-        if frame.f_code is NAMED_TUPLE:  # which looks at the names itself
+    inside: FrameType | None = frame
+    while inside is not None and not file_of(inside.f_code).startswith(CELL):
+        if inside.f_code is NAMED_TUPLE:  # which looks at the names itself
             return True
-        if frame.f_code is DATACLASS:
-            fields = frame.f_locals.get("fields", {}).values()
+        if inside.f_code is DATACLASS:
+            fields = inside.f_locals.get("fields", {}).values()
             names = [field.name if type(field) is dataclasses.Field else None for field in fields]
             return all(type(name) is str and name.isidentifier() for name in names)
-        frame = frame.f_back
+        inside = inside.f_back
     return False

@@ -27,7 +27,6 @@ from typing import Any
 from autograder.made import EVENTS, TO_FRAMES, Listener
 from autograder.observe import MOST_OPERATIONS
 from autograder.operations import Record, Switches
-from autograder.watch import OURS, file_of
 
 # What a notebook's process tells: a cell is about to run; a case is wanted, its record has grown long, an answer has returned, all is
 # seen; a thread is to be started.
@@ -41,7 +40,7 @@ OFTEN = frozenset(["sys.settrace", "sys._getframe", "object.__getattr__", "objec
 
 READ_OF = "object.__getattr__"
 GET_FRAME = "sys._getframe"  # the witness calls it itself
-DEPTH = 24  # more than the witness needs for an event
+LEAST, DEPTH = 12, 24  # more than the witness needs for one of the events that are often, and for any other
 
 clock_of = getattr(time, "pthread_getcpuclockid", None)  # Linux has it
 
@@ -130,17 +129,23 @@ def witness(
     Text, Number, List, Tuple, Dict, Function = str, int, list, tuple, dict, FunctionType
     collects, collect, do_not = gc.isenabled, gc.enable, gc.disable
     nothing, often, read_of, spared = frozenset[str](), OFTEN, READ_OF, frozenset([GET_FRAME])
+    get_frame, get_frames = GET_FRAME, "sys._current_frames"
+    busy, own = (
+        dict[int, bool](),
+        dict[int, str](),
+    )  # by thread: whether an event is looked at, and which one that is itself
     every = all
 
     def others() -> dict[int, float]:
         """Which threads there are beside the notebook's own, and what they have done; who waits does nothing."""
+        own[main] = get_frames
         done = work()
         done.pop(main, None)
         return done
 
     fine = True  # none of the grader's parts has been changed so far
     cell, exercise = 0, ""
-    given, busy, startled = set[tuple[str, int]](), dict[int, bool](), dict[int, bool]()
+    given = set[tuple[str, int]]()
     starts, threads, before = take_starts(), 0, (0, others())
     open_: tuple[str, int] | None = None
     record = Record(switches)
@@ -225,7 +230,7 @@ def witness(
     ours: dict[str, Callable[..., None]] = {
         CELL_RUNS: cell_runs, CASE: case, READ: read, RETURNED: has_returned, SEEN: seen, THREAD: thread
     }  # fmt: skip
-    theirs, by_all, ours_alone = EVENTS, THREAD, OURS
+    theirs, by_all = EVENTS, THREAD
     missed = False
 
     def attend(event: str, args: tuple[Any, ...], caller: FrameType) -> None:
@@ -251,18 +256,17 @@ def witness(
                 return
             collected, me = collects(), ident()
             do_not()
-            if busy.get(me):  # to look at an event is one as well
-                if not startled.get(me):
-                    startled[me] = True
-                    if not file_of(frame(1).f_code).startswith(ours_alone):
-                        tell("call", "code of the notebook's within the witness")
-                    startled[me] = False
+            if busy.get(me):  # within here but one's own
+                if own.get(me) != event:
+                    tell("call", "code of the notebook's within the witness")
+                own[me] = ""
                 return
             busy[me] = True
             try:
                 if missed:
                     tell("call", "what could not be looked at")
                     missed = False
+                own[me] = get_frame
                 attend(event, args, frame(1))
             finally:
                 busy[me] = False
@@ -286,9 +290,11 @@ def room(event: str, args: tuple[Any, ...]) -> None:
     Raises:
         RecursionError: if there is no room.
     """
-    if event in EVENTS:
+    if event in OFTEN:
         if event != GET_FRAME and (event != READ_OF or to_frame(args)):
-            deeper(DEPTH)
+            deeper(LEAST)
+    elif event in EVENTS:
+        deeper(DEPTH)
     elif event in TOLD:
         deeper(2 * DEPTH)  # the witness asks for the threads then, which is an event
 

@@ -28,6 +28,7 @@ class State:
 
     plan: dict[str, dict[str, Any]] = field(default_factory=dict)
     open_check: str | None = None  # the exercise whose own check cell is running
+    names: dict[str, Any] | None = None  # the notebook's
     trapped: list[Sighting] | None = None  # where calls of the course's own code are written while an answer runs
 
 
@@ -127,7 +128,8 @@ class CellsOf:
         settrace(self.before)
 
     def note(self, frame: FrameType, event: str, _: Any) -> None:
-        if frame.f_code.co_filename.startswith(CELL):
+        # To ask for a frame's code is an event.
+        if frame.f_globals is state.names and frame.f_code.co_filename.startswith(CELL):
             self.names.add(frame.f_code.co_filename)
 
     @property

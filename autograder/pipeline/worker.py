@@ -683,6 +683,7 @@ def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: in
             data = data[write(writer, data) :]
 
     state.plan = {name: {**plan, "cases": len(plan["calls"])} for name, plan in job["plan"].items()}
+    state.names = shell.user_ns
     call_witness(job, writer)
     torch.manual_seed(0)
     runner = CellRunner(shell)

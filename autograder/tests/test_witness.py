@@ -19,7 +19,7 @@ from autograder.pipeline import sandbox
 from autograder.pipeline.grading import planned
 from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
 from autograder.watch import Sighting
-from autograder.witness import CASE, RETURNED, SEEN, TOLD
+from autograder.witness import CASE, RETURNED, SEEN, TOLD, witness
 
 REACH = f"""
 import os, sys, threading
@@ -293,6 +293,26 @@ def test_errors_show_nothing_of_the_witness() -> None:
     outcome = run(tries)
     assert ("call", "what could not be looked at") in outcome.made[1]
     assert len(outcome.observations["attend"]) == len(ATTEND.cases)
+
+
+@pytest.mark.hostile
+def test_code_that_runs_within_the_witness_after_all_is_told() -> None:
+    """Should a way be found: what looks for frames there stands in for it here."""
+    reader, writer = os.pipe()
+    if child := os.fork():
+        os.close(writer)
+        with os.fdopen(reader, "rb") as told:
+            lines = told.read().splitlines()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert lines == [
+            b'word{"event": "made", "cell": 0, "kind": "call", "what": "code of the notebook\'s within the witness"}'
+        ]
+        return
+    try:
+        sys.addaudithook(witness(b"word", writer, {}, {}, take_switches(), lambda: bool(sys._getframe()), frozenset()))
+        sys.audit("open", "a", "r", 0)
+    finally:
+        os._exit(0)
 
 
 @pytest.mark.hostile
