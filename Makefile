@@ -28,7 +28,7 @@ BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: grade help formgrader report test test-all lab build release solutions docs lint bench bench-gpu clean
+.PHONY: grade help formgrader report extension test test-all lab build release solutions docs lint bench bench-gpu clean
 
 # The sample class and a real one never meet in a folder: the rows of the one would stay among those of the other.
 grade: $(VENV)/.instructor  ## grade SUBMISSIONS (default: a sample class) into OUT; ROSTER=class.csv, EXERCISE=name
@@ -53,6 +53,11 @@ formgrader: $(VENV)/.instructor  ## give points for written answers in OUT, in n
 
 report: $(VENV)/.instructor  ## write the tables and pages in OUT anew, with points given by hand
 	$(BIN)/python -m autograder report "$(OUT)"
+
+extension: $(VENV)/.instructor  ## more time for one student: LESSON=02_qkv ID=B12901001 DAYS=3, in OUT
+	@[ -n "$(LESSON)" ] && [ -n "$(ID)" ] && [ -n "$(DAYS)" ] \
+		|| { echo "error: write make extension OUT=grades LESSON=02_qkv ID=B12901001 DAYS=3" >&2; exit 2; }
+	$(BIN)/python -m autograder extension "$(OUT)" "$(LESSON)" "$(ID)" "$(DAYS)"
 
 test: $(VENV)/.test  ## run the tests
 	$(PYTEST) -m "not slow"

@@ -187,6 +187,14 @@ class Books:
             book.update_or_create_submission(lesson, student, timestamp=stamp)
         path.write_text(stamp)
 
+    def extend(self, lesson: str, student: str, days: int) -> None:
+        """Give a student more time for a lesson, also one who has handed in nothing yet."""
+        self.register(lesson)
+        with Gradebook(self.config.CourseDirectory.db_url) as book:
+            book.update_or_create_student(student)
+            book.update_or_create_submission(lesson, student)
+            book.grant_extension(lesson, student, days=days)
+
     def register(self, lesson: str) -> None:
         """Tell the gradebook of a lesson and its graded cells, once for each version of the lesson."""
         if lesson in self.registered:

@@ -230,6 +230,31 @@ def report(out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder t
         tell(records, files, out)
 
 
+@app.command()
+def extension(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder that grade wrote.")],
+    lesson: Annotated[str, typer.Argument(metavar="LESSON", help="As in the column lesson of grades.csv.")],
+    student: Annotated[str, typer.Argument(metavar="ID", help="The student_id or the id_number of grades.csv.")],
+    days: Annotated[int, typer.Argument(metavar="DAYS", min=0, max=3650, help="After the due date; 0 takes it back.")],
+) -> None:
+    """Give one student more time for a lesson, and write tables and pages anew."""
+    with one_line(out):
+        if not (out / "files.json").exists():
+            refuse(f"{out} holds no graded class: grade one into it first")
+        from autograder.pipeline.bookkeeping import Books
+        from autograder.pipeline.grading import LESSONS, only_run
+        from autograder.pipeline.report import ClassList, read_back, write_reports
+
+        if not (LESSONS / "en" / f"{lesson}.ipynb").is_file():
+            refuse(f"there is no lesson {lesson}: write it as in the column lesson of grades.csv, such as 02_qkv")
+        with only_run(out):
+            records, files = read_back(out)
+            whose = ClassList.read(out, records).id_of(student, lesson, records)
+            Books(out, LESSONS).extend(lesson, whose, days)
+            write_reports(out, records, files)
+        print(f"{printable(whose)}, {lesson}: {counted(days, 'day')} after the due date")
+
+
 # ------------------------------------------------------------------------------------------------- what is shown
 
 

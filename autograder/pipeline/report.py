@@ -118,6 +118,29 @@ class ClassList:
         numbers = roster.numbers([*records, *missing])
         return cls(roster, missing, roster.strangers(records), claimed, alike, numbers)
 
+    def id_of(self, given: str, lesson: str, records: Sequence[Record]) -> str:
+        """The id in the books of whom an instructor calls by it or by the student number: of who has a row, or is on the roster.
+
+        Raises:
+            ReportError: if that is nobody, or nobody's id is known before their file is there.
+        """
+        rows = [record for record in (*records, *self.missing) if record.lesson in (lesson, None)]
+        for called in (lambda record: record.student_id, self.shown_id):
+            found = {record.student_id for record in rows if called(record).casefold() == given.casefold()}
+            if len(found) == 1:
+                return found.pop()
+        member = self.roster.member_with(given) if self.roster is not None else None
+        if self.roster is None or member is None:
+            where = (
+                "nor is on the list of the class" if self.roster is not None else "and no list of the class was given"
+            )
+            raise ReportError(f"{given} has no row for {lesson} in grades.csv, {where}")
+        if not member.platform_id and self.roster.has("moodle"):
+            raise ReportError(
+                f"{given} has no row for {lesson} yet, and Moodle's number for it is not known before: try again then"
+            )
+        return safe_id(member.platform_id or member.number)
+
     def students(self, records: Sequence[Record]) -> int:
         """How many there are: the list of the class and who is not on it, or all who handed in where there is no list."""
         listed = len(self.roster.members) if self.roster is not None else 0

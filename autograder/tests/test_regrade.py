@@ -4,7 +4,6 @@ import contextlib
 import csv
 import os
 import random
-import re
 import shutil
 import signal
 import sqlite3
@@ -600,33 +599,69 @@ def test_a_due_date_set_after_grading_holds_for_everybody_in_local_time(
         write_reports(out, *read_back(out))
 
 
-@pytest.mark.parametrize(("registered", "language"), [(True, "en"), (False, "zh-TW")])
-def test_the_guide_s_extension_for_who_has_handed_in_nothing(tmp_path: Path, registered: bool, language: str) -> None:
-    """Due at 9:00; ann and eve hand in at 10:00, and eve had been given three days before, as the guide says.
+def extended(out: Path, *arguments: str) -> str:
+    command = [sys.executable, "-m", "autograder", "extension", str(out), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode == 0) == (done.stderr == ""), done
+    return done.stdout + done.stderr
 
-    Before anything of the lesson is in the books nbgrader could not take it in any more: then the command changes nothing.
+
+@pytest.mark.parametrize("lesson", [LESSON, "03_sqrt_dk"])
+def test_an_extension_for_who_has_handed_in_nothing(tmp_path: Path, lesson: str) -> None:
+    """Due at 9:00; ann and eve hand in at 10:00, and eve had been given three days before, also where nobody had handed in the
+    lesson yet. She stands on the list of the class, and is called by her number, her id or as she writes it.
     """
-    out, pile = tmp_path / "grades", tmp_path / "pile"
+    out, pile, roster = tmp_path / "grades", tmp_path / "pile", tmp_path / "class.csv"
+    roster.write_text("student_id,name\nann,Ann Lee\neve,Eve Wu\n")
     for student in ("ann", "eve"):
         at(pile, student, 10, {})
-    if registered:
-        shutil.copytree(pile / "ann", tmp_path / "first/ann")
-        grade(tmp_path / "first", out)
-    else:
-        out.mkdir()
-        Books(out, grading.LESSONS)
+    shutil.copytree(pile / "ann", tmp_path / "first/ann")
+    grade(tmp_path / "first", out, rosters=[roster])
+    assert extended(out, lesson, "EVE", "3") == f"eve, {lesson}: 3 days after the due date\n"
+    (out / "nbgrader/own_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
     with Gradebook(f"sqlite:///{out / 'gradebook.db'}") as book:
         book.update_or_create_assignment(LESSON, duedate=f"{utc(9)}:00 UTC")
-    guide = (grading.LESSONS.parent / "docs" / language / "instructor.md").read_text(encoding="utf-8")
-    (call,) = re.findall(r"python -W ignore -c '(.*update_or_create_submission.*)'", guide)
-    call = call.replace('"ID"', '"eve"')
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", call], cwd=tmp_path, capture_output=True, text=True)
-    assert done.stderr == "" if registered else "MissingEntry" in done.stderr
-    (out / "nbgrader/own_config.py").write_text('c = get_config()\nc.LateSubmissionPlugin.penalty_method = "zero"\n')
     grade(pile, out)
+    eve = ("13", "") if lesson == LESSON else ("0", "1")
     assert {name: (row["points"], row["hours_late"]) for name, row in table_of(out).items()} == {
-        "ann": ("0", "1"), "eve": ("13", "") if registered else ("0", "1"),
+        "ann": ("0", "1"), "eve": eve,
     }  # fmt: skip
+    extended(out, LESSON, "eve", "0")
+    assert table_of(out)["eve"]["points"] == "0"
+
+
+def test_an_extension_for_nobody_is_one_line(first_run: tuple[Path, Path], tmp_path: Path) -> None:
+    out = first_run[1]
+    before = (out / "gradebook.db").read_bytes()
+    for arguments, line in (
+        ((LESSON, "zoe", "3"), f"zoe has no row for {LESSON} in grades.csv, and no list of the class was given"),
+        (
+            ("2_qkv", "ann", "3"),
+            "there is no lesson 2_qkv: write it as in the column lesson of grades.csv, such as 02_qkv",
+        ),
+        ((LESSON, "ann", "many"), "Invalid value for 'DAYS'"),
+    ):
+        said = extended(out, *arguments)
+        assert said.startswith(f"error: {line}") and said.count("\n") == 1, said
+    assert (out / "gradebook.db").read_bytes() == before
+    assert "holds no graded class" in extended(tmp_path / "none", LESSON, "ann", "3")
+
+
+def test_an_extension_by_the_number_on_moodle_s_worksheet(tmp_path: Path) -> None:
+    """Moodle's folders have a number of their own for each assignment."""
+    out, pile = tmp_path / "grades", tmp_path / "pile"
+    hand_in(pile, "Ann Lee_1234501_assignsubmission_file", {})
+    sheet = "Identifier,Full name,ID number,Status,Grade\n"
+    rows = {1: "Participant 1234501,Ann Lee,B12901001,,\nParticipant 1234502,Eve Wu,B12901002,,\n",
+            2: "Participant 2234501,Ann Lee,B12901001,,\nParticipant 2234502,Eve Wu,B12901002,,\n"}  # fmt: skip
+    for n, text in rows.items():
+        (tmp_path / f"{n}.csv").write_text(sheet + text)
+    grade(pile, out, rosters=[tmp_path / "1.csv"])
+    assert extended(out, LESSON, "b12901001", "1") == f"1234501, {LESSON}: 1 day after the due date\n"
+    assert extended(out, LESSON, "B12901002", "1") == f"1234502, {LESSON}: 1 day after the due date\n"
+    assert extended(out, "03_sqrt_dk", "1234502", "2") == "1234502, 03_sqrt_dk: 2 days after the due date\n"
+    grade(pile, out, rosters=[tmp_path / "1.csv", tmp_path / "2.csv"])
+    assert "Moodle's number for it is not known before" in extended(out, "03_sqrt_dk", "B12901002", "2")
 
 
 HALF_OFF = """from nbgrader.plugins import LateSubmissionPlugin
