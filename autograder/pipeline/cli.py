@@ -5,7 +5,7 @@ import sys
 import traceback
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -161,13 +161,14 @@ def grade(
         if not limits.walled:
             print(f"warning: {WITHOUT_WALL}", file=sys.stderr)
         lines: list[str] = []
+        lessons = set[str]()
         with executor(dask, workers) as pool, bar() as progress:
             records = grade_pile(
                 submissions, out, seed, workers, executor=pool, progress=progress, exercise=exercise,
-                rosters=roster or (), limits=limits, tell=lines.append,
+                rosters=roster or (), limits=limits, tell=lines.append, about=lessons.update,
             )  # fmt: skip
         files = read_back(out)[1]
-        tell(records, files, out)
+        tell(records, files, out, lessons)
         for line in lines:
             print(line)
         died = sum(record.status == "not run" for record in records)
@@ -299,8 +300,12 @@ def bar() -> Iterator[Shown]:
             shown.bar.stop()
 
 
-def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
-    """The class in a few lines: means, frequent mistakes, what needs a look, and where everything is."""
+def tell(records: "list[Record]", files: "list[Submission]", out: Path, only: Collection[str] | None = None) -> None:
+    """The class in a few lines: means, frequent mistakes, what needs a look, and where everything is.
+
+    Args:
+        only: the lessons that get a table (default: all); of the others there is a line.
+    """
     from autograder.pipeline.lms import unfinished
     from autograder.pipeline.report import (
         ClassList,
@@ -314,7 +319,8 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
     )  # fmt: skip
 
     records = [with_manual_points(record, out / "gradebook.db") for record in records]
-    lessons = statistics(records)
+    every = statistics(records)
+    lessons = [lesson for lesson in every if only is None or lesson.lesson in only]
     for lesson in lessons:
         screen.print(lesson.titles["en"], style="bold", markup=False, highlight=False)
         table = Table()
@@ -327,10 +333,16 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path) -> None:
             wait = f" ({exercise.counts['wait']} wait)" if exercise.counts["wait"] and exercise.mean is not None else ""
             table.add_row(exercise.name + wait, mean, plain(exercise.max_points), full)
         table.add_section()
-        table.add_row(f"total ({len(lesson.totals)} submissions)", plain(lesson.mean), plain(lesson.max_points), "")
+        table.add_row(f"total ({counted(len(lesson.totals), 'submission')})", plain(lesson.mean), plain(lesson.max_points), "")
         if lesson.waiting:
             table.add_row("waits for you", "–", plain(lesson.waiting), "")
         screen.print(table)
+    for lesson in every:
+        if lesson not in lessons:
+            print(
+                f"{lesson.titles['en']}, as before: mean {plain(lesson.mean)} of {plain(lesson.max_points)}, "
+                f"{counted(len(lesson.totals), 'submission')}"
+            )
     if frequent := most_frequent(lessons):
         screen.print("Most frequent mistakes:")
         for name, mistake in frequent:

@@ -57,8 +57,11 @@ class Earlier:
         result: list[Submission] = []
         earlier: list[str] = []
         for file in pile:
-            kept = self.same_as(file) if file.notebook is not None else None
-            if kept is not None and answers(kept) == answers(file):
+            of_use = file.notebook is not None or (file.status == "unreadable" and file.lesson is not None)
+            kept = self.same_as(file) if of_use else None
+            if file.notebook is None and (kept is None or not is_older(file, kept)):
+                kept = None
+            elif kept is not None and answers(kept) == answers(file):
                 if FROM_WORKSHEET in kept.remark and FROM_WORKSHEET not in file.remark:
                     file.received = kept.received
                     file.tell(FROM_WORKSHEET)
@@ -148,7 +151,7 @@ class Earlier:
                 gone[file.lesson] += file.status in GRADED and whose not in here
                 continue
             if file.status == "superseded":
-                kept += [file] if whose in graded else []
+                kept += [file] if whose in graded and file.source not in paths else []
             elif file.status in GRADED:
                 if record := Record.load(record_path(self.out, file)):
                     graded.add(whose)

@@ -525,6 +525,7 @@ def grade(
     rosters: Sequence[Path] = (),
     limits: Limits = LIMITS,
     tell: Callable[[str], None] = lambda line: None,
+    about: Callable[[Iterable[str]], None] = lambda lessons: None,
 ) -> list[Record]:
     """Grade a pile of submissions into the folder `out`; what is already graded there is not run again.
 
@@ -541,6 +542,7 @@ def grade(
         rosters: the list of the class, see roster.py; it is kept in `out`.
         limits: of the sandbox.
         tell: is given lines for the instructor: about files of the pile that do not count, and, with `exercise`, what was done.
+        about: is told which lessons this run is about.
 
     Returns:
         A record for every submission and every unreadable file, sorted by student and lesson; with those of lessons that
@@ -588,6 +590,7 @@ def grade(
             same_as_released(submissions)
             asked = {(s.student_id, s.lesson) for s in submissions}
             records += [r for r in others if not r.grades or (r.student_id, r.lesson) not in asked]
+        about({s.lesson for s in submissions if s.lesson is not None})
         changes: list[Change] = []
         done_how: Counter[str] = Counter()
         todo: list[Task] = []

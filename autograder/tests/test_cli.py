@@ -7,6 +7,7 @@ import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -229,7 +230,10 @@ def test_exit_code_is_0_only_if_all_was_run(
     out = tmp_path / "out"
     record, submission = graded(status)
 
-    def grade(pile: Path, out: Path, *arguments: object, progress: grading.Progress, **more: object) -> list[Record]:
+    def grade(
+        pile: Path, out: Path, *arguments: object, progress: grading.Progress, about: Any, **more: object
+    ) -> list[Record]:
+        about(["02_qkv"])
         progress(0, 1)
         progress(1, 1)
         record.save(out / "records" / "s1" / "02_qkv.json")
@@ -242,6 +246,28 @@ def test_exit_code_is_0_only_if_all_was_run(
     assert "Rows and columns [swapped]." in result.stdout and "1 student, 1 row, written" in result.stdout
     assert "grades.csv" in result.stdout and f"{1 - code} graded now, 0 as before" in result.stdout
     assert run("report", out).exit_code == 0
+
+
+def test_a_lesson_that_a_run_is_not_about_has_a_line_and_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [graded(), graded()]
+    for (record, submission), lesson in zip(files, ("02_qkv", "03_sqrt_dk")):
+        record.lesson = submission.lesson = lesson
+
+    def grade(pile: Path, out: Path, *arguments: object, about: Any, **more: object) -> list[Record]:
+        about(["03_sqrt_dk"])
+        for record, _ in files:
+            record.save(out / "records" / "s1" / f"{record.lesson}.json")
+        write_reports(out, [record for record, _ in files], [submission for _, submission in files])
+        return [record for record, _ in files]
+
+    monkeypatch.setattr(grading, "grade", grade)
+    told = run("grade", pile(tmp_path), "--out", tmp_path / "out").stdout
+    assert told.count("total (1 submission)") == 1, told
+    lines = [line for line in told.splitlines() if line.startswith("02 · ")]
+    assert len(lines) == 1 and ", as before: mean 1 of 3, 1 submission" in lines[0], told
+    assert run("report", tmp_path / "out").stdout.count("total (1 submission)") == 2
 
 
 def test_what_the_books_did_not_take_is_told_and_not_a_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

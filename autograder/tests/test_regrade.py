@@ -444,6 +444,24 @@ def test_the_newest_file_counts_across_runs(tmp_path: Path, monkeypatch: pytest.
     assert points(grade(pile, out, seed=7))["eve"]["relevance"] == 0, "whose record was deleted is graded as it comes"
 
 
+def test_an_older_file_that_cannot_be_read_takes_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It came again with an older pile; a newer one that cannot be read has a row, for it may be what the student meant."""
+    monkeypatch.setattr(sandbox, "run", lambda job: sandbox.Outcome({}, {}, {}))
+    out, pile, lines = tmp_path / "out", tmp_path / "pile", list[str]()
+    for student in STUDENTS:
+        at(pile, student, 10, {})
+    grade(pile, out)
+    path = pile / "eve" / f"{LESSON}.ipynb"
+    for hour, statuses in ((9, ["superseded", "ok"]), (11, ["unreadable", "ok"])):
+        path.write_text('{"cells": [')
+        os.utime(path, (datetime(2026, 3, 5, hour).timestamp(),) * 2)
+        grade(pile, out, tell=lines.append)
+        with open(out / "files.csv", encoding="utf-8-sig", newline="") as file:
+            assert [row["status"] for row in csv.DictReader(file) if row["student_id"] == "eve"] == statuses
+    nine, ten = (f"eve/{LESSON}.ipynb (2026-03-05 {hour}:00:00)" for hour in ("09", "10"))
+    assert lines == [f"{nine} is older than {ten}, which was graded before and stays"]
+
+
 def test_the_same_answers_with_an_earlier_time_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An older pile graded again, or times that are mended: the pile's time counts, and the terminal says what it was."""
     monkeypatch.setattr(sandbox, "run", lambda job: sandbox.Outcome({}, {}, {}))
