@@ -117,7 +117,8 @@ class Listener:
         self.left = MOST_TOLD
         self.expected = set[str]()  # texts of cells; a traceback reads again what has run
         self.texts: dict[str, str] = {}
-        self.imported = set(sys.modules)
+        self.modules = sys.modules
+        self.imported = set(self.modules)
 
     def __call__(self, event: str, args: tuple[Any, ...], frame: FrameType) -> None:
         kind, what = self.looked_at(event, args, frame) if self.left > 0 else ("", "")
@@ -131,7 +132,7 @@ class Listener:
         if event == "import" and type(args[0]) is str and args[0] in self.imported and not args[0].startswith("torch."):
             return "anew", args[0]
         if event == "import" or (event == "open" and caller.startswith(IMPORTERS)):
-            self.imported.update(sys.modules)
+            self.imported.update([name for name in list(self.modules) if type(name) is str])
             file = args[1] if event == "import" else args[0]
             module = file.rpartition("/")[2].partition(".")[0] if type(file) is str else ""
             if event == "import" and module.startswith(INNERMOST):

@@ -15,6 +15,7 @@ import threading
 import time
 from _thread import get_ident
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from json import encoder
 from os import WNOHANG, waitpid
 from resource import RUSAGE_CHILDREN, getrusage
@@ -130,10 +131,8 @@ def witness(
     collects, collect, do_not = gc.isenabled, gc.enable, gc.disable
     nothing, often, read_of, spared = frozenset[str](), OFTEN, READ_OF, frozenset([GET_FRAME])
     get_frame, get_frames = GET_FRAME, "sys._current_frames"
-    busy, own = (
-        dict[int, bool](),
-        dict[int, str](),
-    )  # by thread: whether an event is looked at, and which one that is itself
+    busy = dict[int, bool]()  # by thread: whether an event is looked at,
+    own = dict[int, str]()  # and which event that is itself
     every = all
 
     def others() -> dict[int, float]:
@@ -217,11 +216,11 @@ def witness(
 
     def thread(module: str, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: list[Any]) -> None:
         nonlocal threads
-        if (kind(module), kind(name), kind(args), kind(kwargs), kind(result)) != (Text, Text, Tuple, Dict, List):
-            return
-        if every([kind(key) is Text for key in kwargs]):
+        given = (module, Text), (name, Text), (args, Tuple), (kwargs, Dict), (result, List)
+        if every([kind(thing) is wanted for thing, wanted in given]) and every([kind(key) is Text for key in kwargs]):
             threads += 1
-            result.append(starts[module, name](*args, **kwargs))
+            with suppress(RuntimeError):  # there are too many
+                result.append(starts[module, name](*args, **kwargs))
 
     def read() -> None:
         if open_ is not None and returned is None:

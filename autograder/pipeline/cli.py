@@ -333,7 +333,9 @@ def tell(records: "list[Record]", files: "list[Submission]", out: Path, only: Co
             wait = f" ({exercise.counts['wait']} wait)" if exercise.counts["wait"] and exercise.mean is not None else ""
             table.add_row(exercise.name + wait, mean, plain(exercise.max_points), full)
         table.add_section()
-        table.add_row(f"total ({counted(len(lesson.totals), 'submission')})", plain(lesson.mean), plain(lesson.max_points), "")
+        table.add_row(
+            f"total ({counted(len(lesson.totals), 'submission')})", plain(lesson.mean), plain(lesson.max_points), ""
+        )
         if lesson.waiting:
             table.add_row("waits for you", "–", plain(lesson.waiting), "")
         screen.print(table)

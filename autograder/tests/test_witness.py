@@ -230,7 +230,17 @@ def test_no_code_of_a_notebook_s_runs_within_the_witness() -> None:
     """Neither last words of objects, nor what objects say of themselves."""
     tries = f"""
         import gc
-        class Text(str):
+        class Kind(type):
+            __hash__ = type.__hash__
+            def __eq__(cls, other):
+                inside.append(sys._getframe(1).f_code.co_name)
+                return cls is other
+        class Key:
+            def __hash__(self): return hash("csv")
+            def __eq__(self, other):
+                inside.append(sys._getframe(1).f_code.co_name)
+                return self is other
+        class Text(str, metaclass=Kind):
             def note(self, *how):
                 inside.append(sys._getframe(1).f_code.co_name)
                 return 0
@@ -240,6 +250,8 @@ def test_no_code_of_a_notebook_s_runs_within_the_witness() -> None:
             def __init__(self): self.me = self
             def __del__(self): Text().note()
         inside = []
+        sys.modules[Key()] = None
+        import colorsys, csv
         gc.set_threshold(1)
         for event in {sorted({*TOLD, *EVENTS})!r}:
             for count in range(6):
@@ -252,7 +264,7 @@ def test_no_code_of_a_notebook_s_runs_within_the_witness() -> None:
         exec(compile("1", "x", "eval"))
         gc.set_threshold(700)
         gc.collect()
-        assert inside and not {{"attentive", "attend", "looked_at", "case", "seen"}} & set(inside), inside
+        assert inside and not {{"attentive", "attend", "looked_at", "<listcomp>", "case", "seen", "thread"}} & set(inside), inside
     """
     assert len(seen(tries)) == len(ATTEND.cases)
 
