@@ -73,7 +73,7 @@ IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 # Libraries that make code of a template of their own and plain names, or of a line that is read (`%config`).
 TEMPLATES = ("/IPython/core/magics/config.py", "/scipy/stats/_distn_infrastructure.py")
 OF_SYSTEM = ("/usr/lib", "/lib")  # nobody writes there
-OF_THREADS = "/threadpoolctl.py"
+OF_THREADS, OF_CTYPES = "/threadpoolctl.py", ctypes.__file__
 OF_PRUN = "/IPython/core/magics/execution.py"
 DATACLASS, NAMED_TUPLE = dataclasses._process_class.__code__, collections.namedtuple.__code__  # type: ignore[attr-defined]
 # What `timeit` makes of functions.
@@ -175,7 +175,7 @@ class Listener:
 def sets_threads(frame: FrameType) -> bool:
     """Whether it is scikit-learn's package for numbers of threads that has `ctypes` look for a function."""
     looks: FrameType | None = frame
-    while looks is not None and file_of(looks.f_code) == ctypes.__file__:
+    while looks is not None and file_of(looks.f_code) == OF_CTYPES:
         looks = looks.f_back
     return looks is not None and in_library(file_of(looks.f_code)) and file_of(looks.f_code).endswith(OF_THREADS)
 
