@@ -76,6 +76,7 @@ OF_SYSTEM = ("/usr/lib", "/lib")  # nobody writes there
 OF_THREADS, OF_CTYPES = "/threadpoolctl.py", ctypes.__file__
 OF_PRUN = "/IPython/core/magics/execution.py"
 DATACLASS, NAMED_TUPLE = dataclasses._process_class.__code__, collections.namedtuple.__code__  # type: ignore[attr-defined]
+FIELD = dataclasses.Field
 # What `timeit` makes of functions.
 TIMED = {
     timeit.template.format(stmt=stmt, setup=setup, init=a + b)  # type: ignore[attr-defined]
@@ -91,7 +92,10 @@ def as_lines(text: str) -> str:
 
 def texts_of(source: str, transform: Callable[[str], str]) -> list[str]:
     """What Python compiles of a cell, and of the magics in it, once IPython has transformed it: all that is read by others."""
-    text = transform(source)
+    try:
+        text = transform(source)
+    except Exception:  # IPython cannot read it, and so does not run it
+        return []
     found = [as_lines(text)]
     try:
         tree = ast.parse(text)
@@ -110,12 +114,12 @@ class Listener:
 
     Args:
         tell: is given one of KINDS and the text, the file's name or the call's.
+        expected: the texts of cells; a traceback reads again what has run.
     """
 
-    def __init__(self, tell: Callable[[str, str], None]) -> None:
-        self.tell = tell
+    def __init__(self, tell: Callable[[str, str], None], expected: frozenset[str]) -> None:
+        self.tell, self.expected = tell, expected
         self.left = MOST_TOLD
-        self.expected = set[str]()  # texts of cells; a traceback reads again what has run
         self.texts: dict[str, str] = {}
         self.modules = sys.modules
         self.imported = set(self.modules)
@@ -194,7 +198,7 @@ def made_of_names(frame: FrameType) -> bool:
             return True
         if inside.f_code is DATACLASS:
             fields = inside.f_locals.get("fields", {}).values()
-            names = [field.name if type(field) is dataclasses.Field else None for field in fields]
+            names = [field.name if type(field) is FIELD else None for field in fields]
             return all(type(name) is str and name.isidentifier() for name in names)
         inside = inside.f_back
     return False

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from _thread import get_ident
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from json import encoder
 from os import WNOHANG, waitpid
@@ -104,6 +104,8 @@ def take_starts() -> dict[tuple[str, str], Callable[..., Any]]:
 def witness(
     word: bytes,
     writer: int,
+    checks: Sequence[str],
+    texts: frozenset[str],
     calls: Mapping[str, list[str]],
     forbidden: Mapping[str, frozenset[str]],
     switches: Switches,
@@ -118,6 +120,8 @@ def witness(
     Args:
         word: what its own lines begin with.
         writer: the pipe to the worker.
+        checks: of each cell, the exercise that it checks, or "".
+        texts: of the cells, as Python compiles them.
         calls: of each exercise, as text.
         forbidden: the operations that an answer may not have torch carry out, of exercises that forbid any call.
         switches: of torch's record.
@@ -127,7 +131,7 @@ def witness(
     ident, pid, write, kind, frame, sorted_ = get_ident, os.getpid, os.write, type, sys._getframe, sorted
     main, home = ident(), pid()
     as_json = encoder.c_make_encoder(None, None, encoder.encode_basestring_ascii, None, ": ", ", ", False, False, True)  # type: ignore[attr-defined]
-    Text, Number, List, Tuple, Dict, Function = str, int, list, tuple, dict, FunctionType
+    Text, Number, List, Tuple, Dict, Function, count = str, int, list, tuple, dict, FunctionType, len(checks)
     collects, collect, do_not = gc.isenabled, gc.enable, gc.disable
     nothing, often, read_of, spared = frozenset[str](), OFTEN, READ_OF, frozenset([GET_FRAME])
     get_frame, get_frames = GET_FRAME, "sys._current_frames"
@@ -159,7 +163,7 @@ def witness(
     def tell(how: str, what: str) -> None:
         send({"event": "made", "cell": cell, "kind": how, "what": what})
 
-    listener = Listener(tell)
+    listener = Listener(tell, texts)
 
     def look() -> None:
         """Tell of a part that is not what it was, at once: what runs from now on may be anybody's."""
@@ -168,11 +172,11 @@ def witness(
             tell("grader", "")
             fine = False
 
-    def cell_runs(number: int, check: str, texts: list[str]) -> None:
+    def cell_runs(number: int) -> None:
+        """They run in their order: at worst what is told is told of a later one."""
         nonlocal cell, exercise
-        if kind(number) is Number and kind(check) is Text and kind(texts) is List:
-            cell, exercise = number, check
-            listener.expected.update([text for text in texts if kind(text) is Text])
+        if kind(number) is Number and cell <= number < count:
+            cell, exercise = number, checks[number]
 
     def case(name: str, number: int, box: list[str]) -> None:
         nonlocal open_, record, since, returned, before

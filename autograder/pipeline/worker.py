@@ -21,7 +21,7 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -668,13 +668,10 @@ def limit(job: Event, walled: bool) -> None:
 
 def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: int) -> None:
     import torch
-    from IPython.core.inputtransformer2 import TransformerManager
 
     from autograder import state  # type: ignore[attr-defined]  # inside.py stands in its place here
-    from autograder.made import texts_of
     from autograder.witness import CELL_RUNS
 
-    transform = TransformerManager().transform_cell
     as_json, write, audit = json.dumps, os.write, sys.audit  # bound before any cell has run
 
     def send(event: Event) -> None:
@@ -684,7 +681,7 @@ def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: in
 
     state.plan = {name: {**plan, "cases": len(plan["calls"])} for name, plan in job["plan"].items()}
     state.names = shell.user_ns
-    call_witness(job, writer)
+    call_witness(job, skipped, writer)
     torch.manual_seed(0)
     runner = CellRunner(shell)
     for i, cell in enumerate(job["cells"]):
@@ -694,7 +691,7 @@ def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: in
                 send({"event": "cell", "cell": i, "error": skipped[i], "line": 0, "text": "", "images": []})
             continue
         state.open_check = cell["check"]
-        audit(CELL_RUNS, i, cell["check"] or "", texts_of(cell["source"], transform))
+        audit(CELL_RUNS, i)
         result = runner.run(cell["source"], i)
         state.open_check = None
         send({**result, "event": "cell", "cell": i})
@@ -702,9 +699,12 @@ def run_cells(job: Event, shell: Any, skipped: dict[int, str | None], writer: in
     os._exit(0)
 
 
-def call_witness(job: Event, writer: int) -> None:
+def call_witness(job: Event, skipped: Container[int], writer: int) -> None:
     """What it is given is nobody's from now on."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
     from autograder import sealed, state  # type: ignore[attr-defined]
+    from autograder.made import texts_of
     from autograder.operations import take_switches
     from autograder.witness import alone, room, witness
 
@@ -715,10 +715,14 @@ def call_witness(job: Event, writer: int) -> None:
         if plan["forbidden"]:
             forbidden[name] = frozenset(operations)
     del job["plan"]
+    transform = TransformerManager().transform_cell
+    checks = tuple(cell["check"] or "" for cell in job["cells"])
+    run = [cell["source"] for i, cell in enumerate(job["cells"]) if i not in skipped]
+    texts = frozenset(text for source in run for text in texts_of(source, transform))
     no_handlers()
     no_module_anew()
     sys.addaudithook(room)
-    sys.addaudithook(witness(job.pop("word"), writer, calls, forbidden, take_switches(), *sealed()))
+    sys.addaudithook(witness(job.pop("word"), writer, checks, texts, calls, forbidden, take_switches(), *sealed()))
     sys.addaudithook(alone)
 
 

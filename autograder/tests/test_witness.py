@@ -210,6 +210,15 @@ def test_what_was_changed_for_a_moment_is_told(what: str) -> None:
 
 
 @pytest.mark.hostile
+@pytest.mark.parametrize("number", [10**6, -1, 0])
+def test_what_is_told_is_told_of_a_cell(number: int) -> None:
+    """Whoever says that another cell runs now hides nothing."""
+    says = f"sys.audit('autograder.cell runs', {number})\nsys.audit('autograder.cell runs', {number}, 'attend', ['hidden = 1'])"
+    runs = 'exec(compile("hidden = 1", "<ipython-input-9>", "exec"))'
+    assert ("text", "hidden = 1") in run(says, runs).made.get(2, {})
+
+
+@pytest.mark.hostile
 def test_nobody_handles_signals() -> None:
     """A handler is given the frame of whatever runs."""
     handles = """
@@ -321,7 +330,11 @@ def test_code_that_runs_within_the_witness_after_all_is_told() -> None:
         ]
         return
     try:
-        sys.addaudithook(witness(b"word", writer, {}, {}, take_switches(), lambda: bool(sys._getframe()), frozenset()))
+        sys.addaudithook(
+            witness(
+                b"word", writer, [""], frozenset(), {}, {}, take_switches(), lambda: bool(sys._getframe()), frozenset()
+            )
+        )
         sys.audit("open", "a", "r", 0)
     finally:
         os._exit(0)
