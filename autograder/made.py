@@ -6,14 +6,17 @@ not stand in them. Python tells of these before they run, and who is told cannot
 
 import ast
 import collections
+import cProfile
 import ctypes
 import dataclasses
+import profile
 import sys
 import timeit
 from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import Any
 
+from autograder.callbacks import TORCH
 from autograder.watch import CELL, OURS, file_of, in_library, is_imported
 
 MOST_TOLD, LONGEST_TOLD = 20, 200
@@ -62,12 +65,15 @@ BY_ALL = (
     "sys._current_frames",
     "sys._current_exceptions",
     "cpython.PyInterpreterState_New",
+    "sqlite3.load_extension",
 )
 EVENTS = OF_CELLS.union(HEARD, BY_ALL)
 INNERMOST = (
     "_test",
     "_xx",
 )  # Python's own tests of itself: what begins so does with threads, frames and memory as it likes
+# Who has reason to trace: the watch; Python's profilers and torch's.
+TRACING = {"sys.settrace": (OURS,), "sys.setprofile": (cProfile.__file__, profile.__file__, TORCH)}
 MAGICS, OF_MAGICS = ("run_line_magic", "run_cell_magic"), ("<timed exec>", "<timed eval>", "<magic-timeit>")
 IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 # Libraries that make code of a template of their own and plain names, or of a line that is read (`%config`).
@@ -158,8 +164,8 @@ class Listener:
             return ("", "") if in_library(args[0]) or args[0].startswith(OF_SYSTEM) else ("file", args[0])
         if event == "ctypes.dlsym":  # a function by its name; libraries look for theirs when they are imported
             return ("", "") if is_imported(frame) or sets_threads(frame) else ("call", event)
-        if event == "sys.settrace":  # who traces is shown all that the grader holds; only the watch has reason to
-            return ("", "") if caller.startswith(OURS) else ("call", event)
+        if event in TRACING:  # who traces is shown all that the grader holds
+            return ("", "") if caller.startswith(TRACING[event]) else ("call", event)
         if event == "object.__getattr__":
             event = args[1]
         return ("call", event) if event in BY_ALL or (event not in HEARD and caller.startswith(CELL)) else ("", "")

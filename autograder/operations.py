@@ -22,6 +22,8 @@ OWNERS = ("torch", "torch.Tensor", "torch.nn.functional", "torch.special", "torc
 INSIDE = ("{}", "{}_", "_{}", "{}_loss", "native_{}", "_native_{}", "special_{}", "linalg_{}", "_fused_{}", "_safe_{}", "_masked_{}")  # fmt: skip
 IN_SPARSE = ("_sparse_{}", "sparse_{}")
 
+name_of_event = _autograd.ProfilerEvent.name  # bound now: anybody may give its class another one
+
 
 class Switches(NamedTuple):
     """What begins torch's record of this thread, and what ends it and gives it out."""
@@ -105,7 +107,7 @@ class Record:
             return
         self.set_mark()  # not there either, if noting was switched off meanwhile
         try:
-            names = [event.name() for thread in self.using.end() for event in thread]
+            names = [name_of_event(event) for thread in self.using.end() for event in thread]
         except RuntimeError:  # it has ended
             self.kept = False
             return

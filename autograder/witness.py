@@ -2,7 +2,8 @@
 
 Python tells functions of events (`sys.addaudithook`), and gives them to nobody again. One of them stands here. It holds the inputs
 that answers are tried on and gives out one case at a time; from then until it is told what came out, torch keeps its own record
-(operations.py), which nobody else can end or switch off. What it sends bears a word that only the worker knows. So whatever
+(operations.py), which nobody else can end or switch off. What it sends is numbered, and signed with a key that only the worker has, so
+that nothing is forged, sent twice or kept back. So whatever
 a notebook does with the grader's other parts, a result is not made out of sight: who knows the inputs is being recorded. (That holds
 for what Python itself offers. Memory that is read by its address is stopped by nothing here; what gives it is told, or read about.)
 """
@@ -13,16 +14,17 @@ import os
 import sys
 import threading
 import time
-from _thread import get_ident
+from _hashlib import hmac_digest  # which `hmac.digest` calls
+from _thread import RLock, get_ident
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from json import encoder
+from json.encoder import encode_basestring_ascii
 from os import WNOHANG, waitpid
 from resource import RUSAGE_CHILDREN, getrusage
 from signal import SIG_IGN, SIGCHLD, getsignal
 from sys import _current_frames
 from time import clock_gettime, perf_counter
-from types import FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from autograder.made import EVENTS, TO_FRAMES, Listener
@@ -102,8 +104,9 @@ def take_starts() -> dict[tuple[str, str], Callable[..., Any]]:
 
 
 def witness(
-    word: bytes,
+    key: bytes,
     writer: int,
+    runs: CodeType,
     checks: Sequence[str],
     texts: frozenset[str],
     calls: Mapping[str, list[str]],
@@ -118,8 +121,9 @@ def witness(
     alone, no object's last words fall into it, and nobody else handles signals.
 
     Args:
-        word: what its own lines begin with.
+        key: of the signatures.
         writer: the pipe to the worker.
+        runs: the code that runs the cells.
         checks: of each cell, the exercise that it checks, or "".
         texts: of the cells, as Python compiles them.
         calls: of each exercise, as text.
@@ -130,8 +134,8 @@ def witness(
     """
     ident, pid, write, kind, frame, sorted_ = get_ident, os.getpid, os.write, type, sys._getframe, sorted
     main, home = ident(), pid()
-    as_json = encoder.c_make_encoder(None, None, encoder.encode_basestring_ascii, None, ": ", ", ", False, False, True)  # type: ignore[attr-defined]
-    Text, Number, List, Tuple, Dict, Function, count = str, int, list, tuple, dict, FunctionType, len(checks)
+    quoted, text_of = encode_basestring_ascii, repr
+    Text, Number, List, Tuple, Dict, Function = str, int, list, tuple, dict, FunctionType
     collects, collect, do_not = gc.isenabled, gc.enable, gc.disable
     nothing, often, read_of, spared = frozenset[str](), OFTEN, READ_OF, frozenset([GET_FRAME])
     get_frame, get_frames = GET_FRAME, "sys._current_frames"
@@ -146,6 +150,8 @@ def witness(
         done.pop(main, None)
         return done
 
+    sign, sent, turn = hmac_digest, 0, RLock()
+    wait, go_on = turn.acquire, turn.release
     fine = True  # none of the grader's parts has been changed so far
     cell, exercise = 0, ""
     given = set[tuple[str, int]]()
@@ -155,10 +161,30 @@ def witness(
     since = processes()
     returned: dict[str, Any] | None = None
 
+    def as_json(value: Any) -> str:
+        """By hand: what Python's `json` does with this, others can change."""
+        if kind(value) is Dict:
+            return "{" + ", ".join([quoted(key) + ": " + as_json(item) for key, item in value.items()]) + "}"
+        if kind(value) is List:
+            return "[" + ", ".join([as_json(item) for item in value]) + "]"
+        if kind(value) is Text:
+            return quoted(value)
+        return "true" if value is True else "false" if value is False else text_of(value)
+
     def send(event: dict[str, Any]) -> None:
-        data = word + "".join(as_json(event, 0)).encode() + b"\n"
-        while data:
-            data = data[write(writer, data) :]
+        nonlocal sent
+        mine = pid() == home
+        if mine:
+            wait()  # for other threads
+        try:
+            sent += 1
+            data = b"%d %d %s" % (mine, sent, as_json(event).encode())
+            line = b"\n%s %s\n" % (sign(key, data, "sha256").hex().encode(), data)  # whatever else stands in the pipe
+            while line:
+                line = line[write(writer, line) :]
+        finally:
+            if mine:
+                go_on()
 
     def tell(how: str, what: str) -> None:
         send({"event": "made", "cell": cell, "kind": how, "what": what})
@@ -173,10 +199,8 @@ def witness(
             fine = False
 
     def cell_runs(number: int) -> None:
-        """They run in their order: at worst what is told is told of a later one."""
         nonlocal cell, exercise
-        if kind(number) is Number and cell <= number < count:
-            cell, exercise = number, checks[number]
+        cell, exercise = number, checks[number]
 
     def case(name: str, number: int, box: list[str]) -> None:
         nonlocal open_, record, since, returned, before
@@ -233,7 +257,7 @@ def witness(
     ours: dict[str, Callable[..., None]] = {
         CELL_RUNS: cell_runs, CASE: case, READ: read, RETURNED: has_returned, SEEN: seen, THREAD: thread
     }  # fmt: skip
-    theirs, by_all = EVENTS, THREAD
+    theirs, by_all, begins = EVENTS, THREAD, CELL_RUNS
     missed = False
 
     def attend(event: str, args: tuple[Any, ...], caller: FrameType) -> None:
@@ -245,7 +269,7 @@ def witness(
             look()
         if event not in ours:
             listener(event, args, caller)
-        elif event == by_all or (ident() == main and pid() == home):
+        elif event == by_all or (ident() == main and pid() == home and (event != begins or caller.f_code is runs)):
             ours[event](*args)
 
     def attentive(event: str, args: tuple[Any, ...]) -> None:

@@ -10,6 +10,7 @@ the system keeps them; that works on any system that can fork.
 """
 
 import ctypes
+import hmac
 import json
 import os
 import pkgutil
@@ -112,14 +113,14 @@ def main(walled: bool = True) -> None:
     while True:
         runner = os.fork()
         if runner == 0:
-            line = jobs.readline()
-            if not line:
+            given = [jobs.readline()]  # no frame that stays below a notebook's holds what is in it
+            if not given[0]:
                 os._exit(NO_MORE_JOBS)
             try:
                 if LINUX and not walled:
                     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what a notebook leaves behind is found below this
                     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-                run_job(json.loads(line), shell, emit, walled)
+                run_job(json.loads(given.pop()), shell, emit, walled)
             except BaseException:
                 emit({"event": "fault"})
             os._exit(0)
@@ -161,6 +162,7 @@ def prepare() -> Any:
     no_monitor()
     no_loaders()
     no_compiler()
+    no_machine_code()
     from IPython.core.interactiveshell import InteractiveShell
 
     config = Config()
@@ -261,6 +263,14 @@ def no_handlers() -> None:
         setattr(signal, name, instead)
 
 
+def no_machine_code() -> None:
+    """What torch would load of it without Python being told."""
+    import torch
+
+    for name in [name for name in vars(torch._C._aoti) if name[0] != "_"]:
+        delattr(torch._C._aoti, name)
+
+
 def no_module_anew() -> None:
     """Python's built-in modules are there already, and are not made anew: they would have all that was taken out of them."""
     import _imp
@@ -302,7 +312,6 @@ def run_job(job: Event, shell: Any, emit: Callable[[Event], None], walled: bool 
     skipped: dict[int, str | None] = {}
     told: set[int] = set()
     deadline = time.monotonic() + job["total_seconds"]
-    job["word"] = os.urandom(16).hex().encode()
     while True:
         watch = Watch(job, deadline, walled, told)
         broken = run_once(watch, shell, skipped, emit)
@@ -323,9 +332,11 @@ def run_once(
 ) -> tuple[int | None, str] | None:
     """Fork the sealed child and watch it. None when it ran to its end, else the cell it broke in and why (see `STOPS`)."""
     reader, writer = os.pipe()
+    watch.job["key"] = os.urandom(32)
     sealer = os.fork()
     if sealer == 0:
         seal_and_run(watch.job, shell, skipped, writer, watch.walled)
+    watch.key = watch.job.pop("key")
     os.close(writer)
     os.set_blocking(reader, False)
     root = sealer if watch.walled else os.getpid()  # behind the wall the sealer only waits
@@ -370,6 +381,8 @@ class Watch:
     alive: dict[int, Spent] = field(default_factory=dict)  # the processes when last looked at
     gone: float = 0.0  # processor seconds of those that are no more
     done: bool = False
+    key: bytes = b""  # with which the witness signs
+    heard: int = 0  # of its lines
 
     def read(self, reader: int, emit: Callable[[Event], None]) -> bool:
         """Pass on what the child says; False at its end. Lines that are no event are dropped."""
@@ -394,9 +407,9 @@ class Watch:
     def note(self, line: bytes, emit: Callable[[Event], None]) -> None:
         from autograder.wire import parse
 
-        word = self.job["word"]
+        signed = self.signed(line)
         try:
-            event = parse(line.removeprefix(word).decode())
+            event = parse((line if signed is None else signed[1]).decode())
             kind = event["event"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return
@@ -409,10 +422,28 @@ class Watch:
         elif kind == "done":
             self.done = True
         elif (kind == "cell" and self.tells_more(cell)) or (
-            line.startswith(word) and (kind == "made" or event.get("name") == self.open_check())
+            signed is not None and (kind == "made" or event.get("name") == self.open_check())
         ):
+            if signed is not None and signed[0]:
+                emit({"event": "made", "cell": self.cell, "kind": "call", "what": "lines of the grader's kept back"})
             with suppress(RecursionError):  # it could be read, but is nested too deeply to be written
                 emit({name: event.get(name) for name in ("event", *FIELDS[kind])})
+
+    def signed(self, line: bytes) -> tuple[bool, bytes] | None:
+        """A line of the witness's: whether others before it are missing, and its text; None of any other line, and of one that
+        came before. Those of the notebook's other processes have no order.
+        """
+        signature, _, data = line.partition(b" ")
+        if len(signature) != 64 or not hmac.compare_digest(
+            signature, hmac.digest(self.key, data, "sha256").hex().encode()
+        ):
+            return None
+        own, number, text = data.split(b" ", 2)
+        if own != b"1":
+            return False, text
+        missing = int(number) - self.heard - 1
+        self.heard = max(self.heard, int(number))
+        return (missing > 0, text) if missing >= 0 else None
 
     def tells_more(self, cell: Any) -> bool:
         """Not of a spare cell that ran before: without one that was left out it may fail, which is nobody's mistake."""
@@ -722,7 +753,9 @@ def call_witness(job: Event, skipped: Container[int], writer: int) -> None:
     no_handlers()
     no_module_anew()
     sys.addaudithook(room)
-    sys.addaudithook(witness(job.pop("word"), writer, checks, texts, calls, forbidden, take_switches(), *sealed()))
+    sys.addaudithook(
+        witness(job.pop("key"), writer, run_cells.__code__, checks, texts, calls, forbidden, take_switches(), *sealed())
+    )
     sys.addaudithook(alone)
 
 

@@ -169,6 +169,12 @@ HONEST = {
     "a captured cell": "%%capture out\nprint(1)\n%time z = 3",
     "magics in a magic": "%%time\n%%capture\n%%capture\n%time x = 1\nprint(x)",
     "a profile": "def f(x): return x\n%prun f(1)",
+    "profilers": """
+        import cProfile, profile, torch
+        with cProfile.Profile() as made: sum([1])
+        profile.Profile().runcall(sum, [1])
+        with torch.profiler.profile(with_stack=True): torch.ones(2).sum()
+    """,
     "settings": "%config InteractiveShell.ast_node_interactivity = 'all'",
     "prompts": ">>> x = 1\n>>> print(x)\n",
     "modules": "import statistics, decimal, csv, textwrap, fractions, sklearn.datasets\nfrom scipy import stats\nstats.norm(0, 1)",
@@ -309,6 +315,7 @@ ASKED_BY_LIBRARIES = {
     "ctypes.dlsym": "import ctypes, pydoc\npydoc.locate('ctypes.pythonapi.Py_IsInitialized')()",
     "cpython.PyInterpreterState_New": "import _xxsubinterpreters\n_xxsubinterpreters.create()",
     "import _testcapi": "import _testcapi",
+    "sys.setprofile": "import contextlib, sys\nwith contextlib.ExitStack() as s: s.callback(sys.setprofile, None)",
 }
 
 

@@ -1568,7 +1568,7 @@ print(b.recv(2).decode(), [x.sum().item() for x, in loader], loader.num_workers,
 @pytest.mark.hostile
 def test_events_of_many_small_parts_and_of_unknown_ones_do_not_get_through() -> None:
     """28 MB of brackets would be read as 1.5 GB of lists."""
-    job = {"cells": [{"source": "", "check": None}] * 2, "spare": [], "word": b"a word"}
+    job = {"cells": [{"source": "", "check": None}] * 2, "spare": []}
     watch, passed = Watch(job, 0.0, True, set()), list[dict[str, object]]()
     watch.note(
         b'{"event": "cell", "cell": 0, "error": null, "x": [' + b"[[[[[[]]]]]]," * 100_000 + b"1]}", passed.append

@@ -4,10 +4,14 @@ The attacks are given what they would have to reach first: the modules, the word
 is read; only what happens counts.
 """
 
+import hmac
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from textwrap import dedent
+from types import FunctionType
+from typing import Any
 
 import pytest
 
@@ -18,6 +22,7 @@ from autograder.operations import take_switches
 from autograder.pipeline import sandbox
 from autograder.pipeline.grading import planned
 from autograder.pipeline.sandbox import Cell, Job, Limits, Outcome
+from autograder.pipeline.worker import Watch
 from autograder.watch import Sighting
 from autograder.witness import CASE, RETURNED, SEEN, TOLD, witness
 
@@ -92,6 +97,24 @@ MADE_OUT_OF_SIGHT = {
     "a record that is not read": """
         def attend(q, K, V):
             o.Record.read = lambda self: None
+            with off(): return sdpa(q[None], K, V, scale=1.0)[0]
+    """,
+    "another name for what the record holds": """
+        E = torch._C._autograd.ProfilerEvent
+        was = E.name
+        E.name = lambda event: "aten::exp" if "attention" in was(event) else was(event)
+        def attend(q, K, V):
+            with off(): return sdpa(q[None], K, V, scale=1.0)[0]
+    """,
+    "lines that are written as another likes": """
+        import json.encoder
+        E = json.encoder.c_make_encoder
+        was = E.__call__
+        def call(self, event, level):
+            made_up = isinstance(event, dict) and "carried" in event
+            return was(self, {**event, "carried": []} if made_up else event, level)
+        E.__call__ = call
+        def attend(q, K, V):
             with off(): return sdpa(q[None], K, V, scale=1.0)[0]
     """,
     "the inputs of all cases": """
@@ -209,6 +232,121 @@ def test_what_was_changed_for_a_moment_is_told(what: str) -> None:
     assert ("grader", "") in run(CHANGES[what]).made.get(1, {})
 
 
+def made_of(writer: int, untouched: Callable[[], bool]) -> Callable[..., None]:
+    """A witness of a notebook of one cell."""
+    nothing = frozenset[str]()
+    return witness(b"key", writer, made_of.__code__, [""], nothing, {}, {}, take_switches(), untouched, frozenset())
+
+
+IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
+
+
+def held(function: Any, known: dict[int, Any]) -> dict[int, Any]:
+    """All that a function can reach by what it closes over."""
+    for cell in function.__closure__ or ():
+        thing = cell.cell_contents
+        if id(thing) not in known:
+            known[id(thing)] = thing
+            if isinstance(thing, dict):
+                known |= {id(each): each for each in thing.values()}
+            for inner in [thing, *(thing.values() if isinstance(thing, dict) else ())]:
+                held(inner, known) if isinstance(inner, FunctionType) else None
+    return known
+
+
+@pytest.mark.hostile
+def test_what_the_witness_holds_has_methods_that_nobody_can_change() -> None:
+    """Else a notebook's code would run within it, or speak for it; of the grader's own classes it asks whether they were changed."""
+    reader, writer = os.pipe()
+    if child := os.fork():
+        os.close(writer)
+        with os.fdopen(reader) as told:
+            assert told.read() == "enough, and none\n"
+        os.waitpid(child, 0)
+        return
+    try:
+        things = held(made_of(writer, lambda: True), {}).values()
+        kinds = {type(thing) for thing in things} | {thing for thing in things if isinstance(thing, type)}
+        free = [k for k in kinds if not k.__flags__ & IMMUTABLE and not k.__module__.startswith("autograder.")]
+        os.write(writer, f"{'enough' if len(kinds) > 15 else kinds}, and {free or 'none'}\n".encode())
+    finally:
+        os._exit(0)
+
+
+@pytest.mark.hostile
+def test_no_frame_below_a_notebook_holds_inputs_or_the_key() -> None:
+    text = max(re.findall(r"[A-Za-z0-9+/]+", planned(ATTEND, 1)["calls"][0]), key=len)  # of a tensor
+    half = len(text) // 2
+    looks = f"""
+        import inspect
+        def said(thing, depth=0):
+            if depth > 6: return
+            if isinstance(thing, (str, bytes)): yield thing
+            elif isinstance(thing, dict):
+                for item in list(thing.values()): yield from said(item, depth + 1)
+            elif isinstance(thing, (list, tuple)):
+                for item in thing: yield from said(item, depth + 1)
+            elif type(thing).__module__.startswith(("autograder", "__main__")) and hasattr(thing, "__dict__"):
+                yield from said(vars(thing), depth + 1)
+        def look(one, other):
+            names = set()
+            for info in inspect.stack()[1:]:
+                names.add(info.function)
+                for name, value in info.frame.f_locals.items():
+                    for found in said(value):
+                        assert not (isinstance(found, bytes) and len(found) == 32), (info.function, name)
+                        assert one + other not in (found if isinstance(found, str) else ""), (info.function, name)
+            assert {{"main", "run_job", "run_once", "run_cells"}} <= names, names
+        look({text[:half]!r}, {text[half:]!r})
+    """
+    assert len(seen(looks)) == len(ATTEND.cases)
+
+
+def line_of(key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, data, "sha256").hex().encode() + b" " + data
+
+
+IS_PIPE = """
+    import stat
+    def is_pipe(fd):
+        try: return stat.S_ISFIFO(os.fstat(fd).st_mode)
+        except OSError: return False
+"""
+KEPT_BACK = """
+    ends = os.pipe()
+    (pipe,) = [fd for fd in range(3, 60) if fd not in ends and is_pipe(fd)]
+    kept = os.dup(pipe)
+    os.dup2(ends[1], pipe)
+    exec("hidden = 1")
+    os.dup2(kept, pipe)
+    for fd in (kept, ends[1]): os.close(fd)
+    assert b'"hidden = 1"' in os.read(ends[0], 9999)
+"""
+
+
+@pytest.mark.hostile
+def test_lines_that_are_kept_back_are_told() -> None:
+    made = run(IS_PIPE, KEPT_BACK).made
+    assert ("call", "lines of the grader's kept back") in [what for of in made.values() for what in of], made
+
+
+@pytest.mark.hostile
+def test_a_line_counts_once_in_its_order_and_with_the_key_alone() -> None:
+    watch = Watch({"cells": [{"source": "", "check": "attend"}], "spare": []}, 0.0, True, set(), key=b"key")
+    first, second, fourth = (line_of(watch.key, b"1 %d {}" % number) for number in (1, 2, 4))
+    assert [watch.signed(line) for line in (first, second, first, second)] == [(False, b"{}")] * 2 + [None] * 2
+    assert watch.signed(line_of(b"another", b"1 3 {}")) is None and watch.signed(first.replace(b"1 1", b"1 3")) is None
+    assert watch.signed(fourth) == (True, b"{}")
+    assert [watch.signed(line_of(watch.key, b"0 7 {}")) for _ in range(2)] == [(False, b"{}")] * 2
+    passed = list[dict[str, object]]()
+    watch.cell = 0
+    observation = b'{"event": "observation", "name": "attend", "case": 0}'
+    watch.note(observation, passed.append)
+    assert passed == []
+    watch.note(line_of(watch.key, b"1 5 " + observation), passed.append)
+    assert [event["event"] for event in passed] == ["observation"]
+
+
 @pytest.mark.hostile
 @pytest.mark.parametrize("number", [10**6, -1, 0])
 def test_what_is_told_is_told_of_a_cell(number: int) -> None:
@@ -216,6 +354,12 @@ def test_what_is_told_is_told_of_a_cell(number: int) -> None:
     says = f"sys.audit('autograder.cell runs', {number})\nsys.audit('autograder.cell runs', {number}, 'attend', ['hidden = 1'])"
     runs = 'exec(compile("hidden = 1", "<ipython-input-9>", "exec"))'
     assert ("text", "hidden = 1") in run(says, runs).made.get(2, {})
+
+
+@pytest.mark.hostile
+def test_torch_loads_no_machine_code_unseen() -> None:
+    loads = "assert not [name for name in dir(torch._C._aoti) if name[0] != '_']"
+    assert len(seen(loads)) == len(ATTEND.cases)
 
 
 @pytest.mark.hostile
@@ -325,16 +469,12 @@ def test_code_that_runs_within_the_witness_after_all_is_told() -> None:
         with os.fdopen(reader, "rb") as told:
             lines = told.read().splitlines()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        assert lines == [
-            b'word{"event": "made", "cell": 0, "kind": "call", "what": "code of the notebook\'s within the witness"}'
-        ]
+        text = b'{"event": "made", "cell": 0, "kind": "call", "what": "code of the notebook\'s within the witness"}'
+        assert lines == [b"", line_of(b"key", b"1 1 " + text)]
         return
     try:
-        sys.addaudithook(
-            witness(
-                b"word", writer, [""], frozenset(), {}, {}, take_switches(), lambda: bool(sys._getframe()), frozenset()
-            )
-        )
+        asks = lambda: bool(sys._getframe())  # noqa: E731
+        sys.addaudithook(made_of(writer, asks))
         sys.audit("open", "a", "r", 0)
     finally:
         os._exit(0)
