@@ -31,10 +31,6 @@ KINDS = {
 OF_CELLS = frozenset(
     [
         "compile",
-        "code.__new__",
-        "function.__new__",
-        "marshal.loads",
-        "marshal.load",
         "pickle.find_class",
         "object.__setattr__",
         "object.__delattr__",
@@ -56,8 +52,8 @@ OF_CELLS = frozenset(
 )
 TO_FRAMES = ("tb_frame", "gi_frame", "cr_frame", "ag_frame")  # the attributes among those that count
 HEARD = ("exec", "import", "open")  # wherever they come from
-# Whoever calls these is given what all others hold, or runs code where nobody is told of it; libraries have no reason to while a
-# notebook is graded.
+# Whoever calls these is given what all others hold, or has code of which nobody is told; libraries have no reason to while a
+# notebook is graded, but where they are imported.
 BY_ALL = (
     "gc.get_objects",
     "gc.get_referrers",
@@ -66,6 +62,10 @@ BY_ALL = (
     "sys._current_exceptions",
     "cpython.PyInterpreterState_New",
     "sqlite3.load_extension",
+    "code.__new__",
+    "function.__new__",
+    "marshal.loads",
+    "marshal.load",
 )
 EVENTS = OF_CELLS.union(HEARD, BY_ALL)
 INNERMOST = (
@@ -80,6 +80,7 @@ IMPORTERS = ("<frozen importlib", "<frozen zipimport")
 TEMPLATES = ("/IPython/core/magics/config.py", "/scipy/stats/_distn_infrastructure.py")
 OF_SYSTEM = ("/usr/lib", "/lib")  # nobody writes there
 OF_THREADS, OF_CTYPES = "/threadpoolctl.py", ctypes.__file__
+OF_SHELL = "/IPython/core/interactiveshell.py"
 OF_PRUN = "/IPython/core/magics/execution.py"
 DATACLASS, NAMED_TUPLE = dataclasses._process_class.__code__, collections.namedtuple.__code__  # type: ignore[attr-defined]
 FIELD = dataclasses.Field
@@ -168,16 +169,24 @@ class Listener:
             return ("", "") if caller.startswith(TRACING[event]) else ("call", event)
         if event == "object.__getattr__":
             event = args[1]
-        return ("call", event) if event in BY_ALL or (event not in HEARD and caller.startswith(CELL)) else ("", "")
+        if event == "object.__setattr__" and type(args[1]) is str and args[1] == "__code__":
+            return ("", "") if caller.startswith(OURS) else ("call", event)
+        if event in BY_ALL:
+            return ("", "") if is_imported(frame) or caller.startswith(OURS) else ("call", event)
+        return ("call", event) if event not in HEARD and caller.startswith(CELL) else ("", "")
 
     def executed(self, code: CodeType, frame: FrameType) -> tuple[str, str]:
         file, caller = file_of(code), file_of(frame.f_code)
-        # The cells' own files are looked at where their text is compiled.
-        if in_library(file) or file.startswith(CELL) or file in OF_MAGICS:
+        text = self.texts.get(file, "")
+        # What code calls its file, whoever made it has chosen.
+        if in_library(file):
+            return ("", "") if is_imported(frame) else ("text", text)
+        if file.startswith(CELL):  # looked at where its text is compiled
+            return ("", "") if is_run_by_shell(frame) else ("text", text)
+        if file in OF_MAGICS and in_library(caller) and caller.endswith(OF_PRUN):
             return "", ""
         if not file.startswith("<"):
             return "file", file
-        text = self.texts.get(file, "")
         known = caller.endswith(TEMPLATES) or is_profiled(frame) or text in TIMED
         return ("", "") if known or is_imported(frame) or made_of_names(frame) else ("text", text)
 
@@ -188,6 +197,16 @@ def sets_threads(frame: FrameType) -> bool:
     while looks is not None and file_of(looks.f_code) == OF_CTYPES:
         looks = looks.f_back
     return looks is not None and in_library(file_of(looks.f_code)) and file_of(looks.f_code).endswith(OF_THREADS)
+
+
+def is_run_by_shell(frame: FrameType) -> bool:
+    """Whether IPython runs a cell."""
+    inside: FrameType | None = frame
+    for name in ("run_code", "run_ast_nodes", "run_cell_async"):
+        if inside is None or inside.f_code.co_name != name or not file_of(inside.f_code).endswith(OF_SHELL):
+            return False
+        inside = inside.f_back
+    return in_library(file_of(frame.f_code))
 
 
 def is_profiled(frame: FrameType) -> bool:

@@ -72,6 +72,15 @@ FROM_TEXTS = {
         class Pair(Base):
             pass
     """,
+    "a text that calls itself a library's": "import textwrap\nexec(compile('x = 1', textwrap.__file__, 'exec'))",
+    "a text that calls itself a magic's": "exec(compile('x = 1', '<timed exec>', 'exec'))",
+    "a tree that calls itself a cell's": """
+        import ast
+        from concurrent.futures import ThreadPoolExecutor
+        with ThreadPoolExecutor(1) as pool:
+            code = pool.submit(compile, ast.parse("x = 1"), "<ipython-input-1>", "exec").result()
+        exec(code)
+    """,
     "the shell": "get_ipython().run_cell('x = ' + '1')",
     "the shell's cleaning": """
         get_ipython().input_transformers_post.append(lambda lines: ["x = 1"])
@@ -315,6 +324,12 @@ ASKED_BY_LIBRARIES = {
     "ctypes.dlsym": "import ctypes, pydoc\npydoc.locate('ctypes.pythonapi.Py_IsInitialized')()",
     "cpython.PyInterpreterState_New": "import _xxsubinterpreters\n_xxsubinterpreters.create()",
     "import _testcapi": "import _testcapi",
+    "marshal.loads": "import marshal\n"
+    "from concurrent.futures import ThreadPoolExecutor as Pool\nPool(1).submit(marshal.loads, marshal.dumps(1)).result()",
+    "function.__new__": "import types\nfrom concurrent.futures import ThreadPoolExecutor as Pool\n"
+    "def f(): pass\nPool(1).submit(types.FunctionType, f.__code__, {}).result()",
+    "object.__setattr__": "import types\nfrom concurrent.futures import ThreadPoolExecutor as Pool\n"
+    "def f(): pass\nPool(1).submit(setattr, f, '__code__', f.__code__).result()",
     "sys.setprofile": "import contextlib, sys\nwith contextlib.ExitStack() as s: s.callback(sys.setprofile, None)",
 }
 
