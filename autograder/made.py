@@ -26,6 +26,9 @@ KINDS = {
     "call": "{}",
     "anew": "{} imported anew",
     "grader": "changed parts of the grader",
+    "missed": "something that could not be looked at",
+    "within": "code within the witness",
+    "kept back": "lines of the witness that were kept back",
 }
 # Where a cell itself calls these, it works on code or on what others keep.
 OF_CELLS = frozenset(
@@ -172,7 +175,7 @@ class Listener:
         if event == "object.__setattr__" and type(args[1]) is str and args[1] == "__code__":
             return ("", "") if caller.startswith(OURS) else ("call", event)
         if event in BY_ALL:
-            return ("", "") if is_imported(frame) or caller.startswith(OURS) else ("call", event)
+            return ("", "") if caller.startswith(OURS) or is_imported(frame) else ("call", event)
         return ("call", event) if event not in HEARD and caller.startswith(CELL) else ("", "")
 
     def executed(self, code: CodeType, frame: FrameType) -> tuple[str, str]:

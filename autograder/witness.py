@@ -285,13 +285,13 @@ def witness(
             do_not()
             if busy.get(me):  # within here but one's own
                 if own.get(me) != event:
-                    tell("call", "code of the notebook's within the witness")
+                    tell("within", "")
                 own[me] = ""
                 return
             busy[me] = True
             try:
                 if missed:
-                    tell("call", "what could not be looked at")
+                    tell("missed", "")
                     missed = False
                 own[me] = get_frame
                 attend(event, args, frame(1))

@@ -425,7 +425,7 @@ class Watch:
             signed is not None and (kind == "made" or event.get("name") == self.open_check())
         ):
             if signed is not None and signed[0]:
-                emit({"event": "made", "cell": self.cell, "kind": "call", "what": "lines of the grader's kept back"})
+                emit({"event": "made", "cell": self.cell, "kind": "kept back", "what": ""})
             with suppress(RecursionError):  # it could be read, but is nested too deeply to be written
                 emit({name: event.get(name) for name in ("event", *FIELDS[kind])})
 

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from autograder.made import KINDS
 from autograder.pipeline import sandbox
 from autograder.pipeline.sandbox import Cell, Job, Limits
 from autograder.syntax import is_no_python
 from autograder.tests.test_sandbox import WRONG, graded, said
+from autograder.unusual import said as said_as
 from autograder.unusual import unusual_in_source
 
 PYTHON = textwrap.__file__.rpartition("/")[0]
@@ -146,6 +148,11 @@ def test_it_is_told_before_it_runs_and_stands_in_the_report_with_the_text() -> N
     lines = [line for line in record.unusual if line.text["en"] == "relevance, while it ran: code made from a text"]
     assert lines[0].text["zh-TW"] == "relevance 執行時：由文字做成的程式"
     assert "return q @ K.T" in lines[0].code
+
+
+def test_what_is_told_is_said_in_both_languages() -> None:
+    texts = {kind: said_as(text.format("x.y")) for kind, text in KINDS.items()}
+    assert [kind for kind, text in texts.items() if text["zh-TW"] == text["en"]] == ["call"], texts
 
 
 HONEST = {

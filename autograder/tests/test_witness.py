@@ -327,7 +327,7 @@ KEPT_BACK = """
 @pytest.mark.hostile
 def test_lines_that_are_kept_back_are_told() -> None:
     made = run(IS_PIPE, KEPT_BACK).made
-    assert ("call", "lines of the grader's kept back") in [what for of in made.values() for what in of], made
+    assert ("kept back", "") in [what for of in made.values() for what in of], made
 
 
 @pytest.mark.hostile
@@ -456,7 +456,7 @@ def test_errors_show_nothing_of_the_witness() -> None:
         assert shown == {{"room ['args', 'event']", "to_frame ['args']", "deeper ['levels']", "alone ['args', 'event']"}}, shown
     """
     outcome = run(tries)
-    assert ("call", "what could not be looked at") in outcome.made[1]
+    assert ("missed", "") in outcome.made[1]
     assert len(outcome.observations["attend"]) == len(ATTEND.cases)
 
 
@@ -469,7 +469,7 @@ def test_code_that_runs_within_the_witness_after_all_is_told() -> None:
         with os.fdopen(reader, "rb") as told:
             lines = told.read().splitlines()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-        text = b'{"event": "made", "cell": 0, "kind": "call", "what": "code of the notebook\'s within the witness"}'
+        text = b'{"event": "made", "cell": 0, "kind": "within", "what": ""}'
         assert lines == [b"", line_of(b"key", b"1 1 " + text)]
         return
     try:
