@@ -246,7 +246,9 @@ def describe(problem: BaseException) -> str:
         text = str(problem).strip().split("\n")[0]
     except Exception:  # a student's exception may fail to print
         text = "(no readable text)"
-    line = f"{type(problem).__name__}: {text}"[:300] if text else type(problem).__name__
+    # Python 3.13 has a kind of its own for what is cut short.
+    name = "SyntaxError" if type(problem).__name__ == "_IncompleteInputError" else type(problem).__name__
+    line = f"{name}: {text}"[:300] if text else name
     return line.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate could be neither printed nor saved
 
 

@@ -60,7 +60,7 @@ FROM_TEXTS = {
             dataclasses._create_fn("double", ["x"], ["return 2 * x"])
         else:
             made = dataclasses._FuncBuilder({})
-            made.add_fn("double", ["x"], ["return 2 * x"])
+            made.add_fn("double", ["x"], ["  return 2 * x"])
             made.add_fns_to_class(Made)
     """,
     "a key of a typed dictionary": """
