@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import requires
 
 import nbformat
 import pytest
+from packaging.requirements import Requirement
 
 from autograder.pipeline.release import ReleaseError, release
 from autograder.pipeline.releases import load_releases
@@ -169,6 +171,21 @@ def test_the_readme_says_how_to_install(student):
         (version,) = re.findall(r"`pip install torch==(\S+) --index-url https://download.pytorch.org/whl/cpu`", text)
         assert f"torch=={version}" in pinned, "another one would be replaced by the next line"
         assert "pip install -c constraints.txt -e . jupyterlab\n" in text and ".venv\\Scripts\\activate\n" in text
+
+
+# What torch 2.13 asks for where it is built with CUDA, as most get it; a build for the CPU does not say.
+WITH_CUDA = ["triton==3.7.1"]
+
+
+def test_the_pins_are_such_that_torch_can_be_installed_with_them():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line and line[0] != "#")
+    asked = [Requirement(text) for text in [*(requires("torch") or ()), *WITH_CUDA]]
+    asked = [
+        each for each in asked if each.name in pins and (each.marker is None or each.marker.evaluate({"extra": ""}))
+    ]
+    assert pins["torch"].startswith("2.13.") and len(asked) > 3
+    assert [str(each) for each in asked if not each.specifier.contains(pins[each.name])] == []
 
 
 def test_what_students_make_there_is_not_committed(student):
