@@ -325,7 +325,10 @@ def may_follow(row: Submission, owner: Owner, held: Sequence[Submission], late: 
     """Whether a file may be a later one of who had the id in an earlier run, with `held`, under another name.
 
     The id was and is typed, or the class comes again. Where others do not come again (`late`), only who had nothing but the id.
+    Of a folder with several students' files only what lies where it did: who else puts a file there has the ids of others to type.
     """
+    if owner.rank == SEVERAL and not any(has_moved(row, file) for file in held):
+        return False
     nameless = "" in {file.claimant for file in held}
     typed_again = normal(row.notebook_id) == normal(owner.raw_id) in {normal(file.notebook_id) for file in held}
     return typed_again and nameless if late else typed_again or (owner.rank == FOLDER and not nameless)

@@ -9,6 +9,7 @@ import re
 import stat
 import unicodedata
 import zipfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,6 +33,7 @@ SCRIPT_COST = 3 * 2**20  # bytes: to take a script apart takes as long as to unp
 ENTRY_SIZE = 5_000  # bytes: to list a member takes as long as to unpack so many
 NAME_LIMIT = 255  # characters of a file's or folder's name
 FOLDER_LIMIT = 40  # folders in folders
+CROWD = 200  # files in a folder that are not many
 LATEST = datetime(9999, 1, 1).timestamp()  # file systems know later dates than Python
 
 
@@ -217,8 +219,10 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
             shown = (*above, decode_name(os.fsencode(name)))
             found.append((_turn(name), status.st_size, shown, path, status))
     log.debug("%d files of litter ignored in %s", litter, root.name)
-    # Of a kind small files first: whoever hands in something huge cannot keep the others from being read.
-    for _, size, shown, path, status in sorted(found, key=lambda item: item[:3]):
+    # Of a kind small files first, and before those of crowded folders: whoever hands in something huge, or very much, cannot keep
+    # the others from being read.
+    crowd = crowds([shown for _, _, shown, _, _ in found])
+    for _, size, shown, path, status in sorted(found, key=lambda item: (item[0], crowd[item[2][:-1]], *item[1:3])):
         received = datetime.fromtimestamp(min(max(status.st_mtime, 0), LATEST))
         try:
             if stat.S_ISLNK(status.st_mode):
@@ -240,6 +244,15 @@ def _read_folder(root: Path, budget: Budget) -> Iterator[File]:
         except (_Refused, OSError) as error:
             reason = str(error) if isinstance(error, _Refused) else f"it cannot be read ({error.strerror})"
             yield File(shown, received, problem=reason)
+
+
+def crowds(paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], tuple[int, ...]]:
+    """Of each folder that a file lies in: by how many files each folder of its path is crowded, the outermost first."""
+    count = Counter(path[:n] for path in paths for n in range(1, len(path)))
+    return {
+        folder: tuple(max(0, count[folder[:n]] - CROWD) for n in range(1, len(folder) + 1))
+        for folder in {path[:-1] for path in paths}
+    }
 
 
 def begins_as_work(path: Path) -> bool:
@@ -291,7 +304,10 @@ def _read_zip(
     members = [(member_name(info), info) for info in archive.infolist()]
     litter = 0
     # Reading stops at the size that a member declares, so the declared sizes bound what is unpacked.
-    for name, info in sorted(members, key=lambda item: (_turn(item[0]), item[1].file_size, item[0])):
+    crowd = crowds([tuple(name.split("/")) for name, _ in members])
+    for name, info in sorted(
+        members, key=lambda item: (_turn(item[0]), crowd[tuple(item[0].split("/")[:-1])], item[1].file_size, item[0])
+    ):
         parts = tuple(part for part in name.split("/") if part not in {"", "."})
         if name.endswith("/"):  # a folder
             continue

@@ -762,7 +762,10 @@ def with_other_id(records: Sequence[Record], roster: Roster | None = None) -> li
     told = roster.typed_anothers(records) if roster is not None else {}
     plain_ones = [r for r in records if r.notebook_id and not r.platform]
     other = {id(r) for r in plain_ones if safe_id(r.notebook_id).casefold() != r.student_id.casefold()}
-    by_folder = other if 2 * len(other) <= len(plain_ones) else set()
+    students, unlike = (
+        {r.student_id for r in some} for some in (plain_ones, [r for r in plain_ones if id(r) in other])
+    )
+    by_folder = other if 2 * len(unlike) <= len(students) else set()
     return [r for r in records if told.get(id(r), id(r) in by_folder)]
 
 

@@ -2647,6 +2647,49 @@ def test_thousands_of_names_in_one_zip_are_one_row_and_the_others_are_read(
 
 
 @pytest.mark.hostile
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize("deep", ["", "{n}/"])
+def test_thousands_of_files_in_one_folder_keep_nobody_else_s_from_being_read(
+    tmp_path: Path, pile: Path, lessons: Path, monkeypatch: pytest.MonkeyPatch, form: str, deep: str
+) -> None:
+    """Each of one byte, and so before all others by its size."""
+    monkeypatch.setattr(pile_module, "COUNT_LIMIT", 300)
+    members = {f"eve/{deep.format(n=n)}{n}.ipynb": "x" for n in range(400)}
+    members |= {f"s{n}/02_qkv.ipynb": json.dumps(handed_in()) for n in range(3)}
+    if form == "zip":
+        with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
+            for name, text in members.items():
+                archive.writestr(name, text)
+    for name, text in members.items() if form == "folder" else ():
+        (pile / name).parent.mkdir(parents=True, exist_ok=True)
+        (pile / name).write_text(text)
+    rows = collect(tmp_path / "class.zip" if form == "zip" else pile, lessons)
+    assert {row.student_id: row.status for row in rows if row.student_id[0] == "s"} == dict.fromkeys(
+        ("s0", "s1", "s2"), "ok"
+    )
+
+
+@pytest.mark.hostile
+@pytest.mark.parametrize("file", ["{typed}_02_qkv.ipynb", "02_qkv ({n}).ipynb", "{typed}/02_qkv.ipynb"])
+def test_files_of_an_earlier_lesson_in_one_s_own_folder_take_nobody_s_place(
+    tmp_path: Path, lessons: Path, file: str
+) -> None:
+    """The folders are called by accounts; the class hands in the next lesson, and one in hers the others' of the last."""
+    who = {f"acct{n}": f"b1190000{n}" for n in (1, 2, 3, 5)}
+    for account, typed in who.items():
+        put(tmp_path / "1" / account / "02_qkv.ipynb", handed_in(student=typed))
+        put(tmp_path / "2" / account / "03_sqrt_dk.ipynb", handed_in("03_sqrt_dk", student=typed))
+    before = collect(tmp_path / "1", lessons)
+    ids = {row.source.split("/")[0]: row.student_id for row in before}
+    for n, typed in enumerate(list(who.values())[:3]):
+        put(tmp_path / "2" / "acct5" / file.format(n=n, typed=typed), handed_in(student=typed, answer=WRONG))
+    rows = collect(tmp_path / "2", lessons, before=before)
+    assert {row.source.split("/")[0]: row.student_id for row in rows if row.lesson == "03_sqrt_dk"} == ids
+    hers = {row.student_id for row in rows if row.lesson == "02_qkv" and row.status == "ok"}
+    assert not hers & {ids[account] for account in ("acct1", "acct2", "acct3")}, hers
+
+
+@pytest.mark.hostile
 def test_the_class_page_takes_many_files_of_one_student_one_by_one() -> None:
     """Twice the files are twice the work."""
 

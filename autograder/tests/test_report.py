@@ -376,6 +376,9 @@ def test_an_id_that_is_not_the_folders_needs_a_look() -> None:
     rows = [handed_in(f"B00{i}", f"b00{i}", f"B00{i}/02_qkv.ipynb") for i in range(4)]
     rows += [handed_in("B009", "B001", "B009/02_qkv.ipynb"), handed_in("B010", "", "B010/02_qkv.ipynb")]
     assert [r.student_id for r in report.with_other_id(rows)] == ["B009"]
+    # However many files one has it typed in: it is one student.
+    rows += [handed_in("B009", "B001", f"B009/0{n}.ipynb") for n in range(9)]
+    assert {r.student_id for r in report.with_other_id(rows)} == {"B009"}
     moodle = handed_in("1002", "B001", "Ada_1002_assignsubmission_file_/02_qkv.ipynb")
     moodle.platform = "moodle"
     assert report.with_other_id([moodle]) == []
